@@ -38,6 +38,9 @@ _ALLOWANCE = 4 * 1024 * 1024
 _SMALL = MAX_OVERHEAD // 200
 """Bytes of a value in the plain form that cannot take too much memory."""
 
+SMALL = (MAX_OVERHEAD - _ALLOWANCE) // 448
+"""Bytes of values in either form that cannot take too much memory."""
+
 COMPARISONS = 1_000
 """Comparisons of members with equal hashes that any set may need."""
 

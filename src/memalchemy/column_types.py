@@ -38,6 +38,7 @@ from memalchemy._wiring import wired
 from memalchemy.codec import vectors
 from memalchemy.errors import CapabilityMissing, Corrupt, InvalidArgument
 from memalchemy.keys import (
+    ESCAPE,
     beyond_namespace,
     check_namespace,
     decode_id,
@@ -75,7 +76,7 @@ class Storage:
 
     def bind_processor(self, type_: TypeEngine[Any], dialect: Dialect) -> Processor:
         """Return `write` followed by the bind processor of *type_*, the type on *dialect*."""
-        return _compose(self.write, type_.bind_processor(dialect))
+        return _compose(self.write, _bind_processor_of(type_, dialect))
 
     def result_processor(
         self, type_: TypeEngine[Any], dialect: Dialect, coltype: object
@@ -89,7 +90,9 @@ class _JsonStorage(Storage):
 
     def bind_processor(self, type_: TypeEngine[Any], dialect: Dialect) -> Processor:
         spell = super().bind_processor(type_, dialect)
-        return spell and (lambda value: NO_METADATA if is_no_metadata(value) else spell(value))
+        return spell and (
+            lambda value: NO_METADATA if type(value) is dict and not value else spell(value)
+        )
 
     def result_processor(
         self, type_: TypeEngine[Any], dialect: Dialect, coltype: object
@@ -97,6 +100,11 @@ class _JsonStorage(Storage):
         if type_.result_processor(dialect, coltype) is None:  # the driver has read it
             return self.read
         return _metadata_of_text
+
+
+def is_no_metadata(value: Any) -> bool:
+    """Return whether *value* is the empty object."""
+    return type(value) is dict and not value
 
 
 def _metadata_of_text(value: Any) -> Any:
@@ -109,9 +117,14 @@ NO_METADATA = "{}"
 """The JSON of no metadata, as the conditions of indexes and triggers spell it, too."""
 
 
-def is_no_metadata(value: Any) -> bool:
-    """Return whether *value* is the empty object."""
-    return type(value) is dict and not value
+def _bind_processor_of(type_: TypeEngine[Any], dialect: Dialect) -> Processor:
+    """Return the bind processor of *type_*, without one that wraps bytes for sqlite3.
+
+    Bytes are what it stores of a `memoryview`, too.
+    """
+    if isinstance(type_, LargeBinary) and getattr(dialect.dbapi, "Binary", None) is memoryview:
+        return None
+    return type_.bind_processor(dialect)
 
 
 def _compose(first: Processor, then: Processor) -> Processor:
@@ -311,7 +324,11 @@ class Payload(TypeDecorator[bytes]):
     cache_ok: bool | None = True
 
     def process_bind_param(self, value: bytes | None, dialect: Dialect) -> bytes | None:
-        return None if value is None else bytes(value)
+        return _bytes_or_null(value)
+
+    def bind_processor(self, dialect: Dialect) -> Processor:
+        """Return the function that SQLAlchemy's own would be, with one call for each value."""
+        return _compose(_bytes_or_null, _bind_processor_of(self.impl_instance, dialect))
 
 
 class Vector(StoredType[Sequence[float]]):
@@ -403,11 +420,17 @@ def utc(value: datetime) -> datetime:
 
 
 def _microseconds(value: datetime | None) -> int | None:
-    return None if value is None else (utc(value) - _EPOCH) // _MICROSECOND
+    if value is None:
+        return None
+    return ((value if value.tzinfo is UTC else utc(value)) - _EPOCH) // _MICROSECOND
 
 
 def _time_of_microseconds(stored: int | None) -> datetime | None:
     return None if stored is None else _EPOCH + timedelta(microseconds=stored)
+
+
+def _bytes_or_null(value: bytes | None) -> bytes | None:
+    return value if value is None or type(value) is bytes else bytes(value)
 
 
 def uuid_bytes(value: UUID | None) -> bytes | None:
@@ -421,11 +444,15 @@ def uuid_of_bytes(stored: bytes | None) -> UUID | None:
 
 
 def _encode_optional_id(value: str | None) -> str | None:
-    return None if value is None else encode_id(value)
+    if value is None or (value.isascii() and value.isprintable() and value):
+        return value
+    return encode_id(value)
 
 
 def _decode_optional_id(stored: str | None) -> str | None:
-    return None if stored is None else decode_id(stored)
+    if stored is None or ESCAPE not in stored:
+        return stored
+    return decode_id(stored)
 
 
 def sorted_json(value: Any) -> Any:

@@ -98,8 +98,6 @@ def publish(event: Event) -> None:
 
 def _tell_observers(event: Event) -> tuple[Subscriber, ...]:
     """Tell observers that an operation begins; return what they want to be called at its end."""
-    if not _observers:
-        return ()
     ends: list[Subscriber] = []
     for observer in _observers:
         try:
@@ -130,7 +128,9 @@ class StatementEvent:
 
 
 StatementSubscriber = Callable[[StatementEvent], None]
-_statement_subscribers: tuple[StatementSubscriber, ...] = ()
+
+statement_subscribers: list[StatementSubscriber] = []
+"""Those who are told of each statement: what sends statements makes no event while it is empty."""
 
 
 def subscribe_statements(callback: StatementSubscriber) -> Callable[[], None]:
@@ -138,24 +138,17 @@ def subscribe_statements(callback: StatementSubscriber) -> Callable[[], None]:
 
     SQLAlchemy's own hooks miss the statements that go straight to a driver; this one does not.
     """
-    global _statement_subscribers
-    _statement_subscribers = (*_statement_subscribers, callback)
+    statement_subscribers.append(callback)
 
     def unsubscribe() -> None:
-        global _statement_subscribers
-        _statement_subscribers = tuple(s for s in _statement_subscribers if s is not callback)
+        statement_subscribers[:] = [s for s in statement_subscribers if s is not callback]
 
     return unsubscribe
 
 
-def statements_are_observed() -> bool:
-    """Return whether anybody has subscribed to statements."""
-    return bool(_statement_subscribers)
-
-
 def publish_statement(event: StatementEvent) -> None:
     """Hand *event* to every subscriber to statements."""
-    _notify(_statement_subscribers, event, "a statement")
+    _notify(tuple(statement_subscribers), event, "a statement")
 
 
 def _notify(subscribers: tuple[Callable[[Any], None], ...], event: Any, name: str) -> None:
@@ -175,12 +168,13 @@ class operation:  # noqa: N801 - called as a function is: ``with operation("stor
         self._event = Event(name, **known)
 
     def __enter__(self) -> Event:
-        self._ends = _tell_observers(self._event)
+        self._ends = _tell_observers(self._event) if _observers else ()
         self._started = time.perf_counter()
         return self._event
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            self._event.error = kind.__name__
-        self._event.seconds = time.perf_counter() - self._started
-        _notify((*self._ends, *_subscribers), self._event, self._event.name)
+        if self._ends or _subscribers:
+            if kind is not None:
+                self._event.error = kind.__name__
+            self._event.seconds = time.perf_counter() - self._started
+            _notify((*self._ends, *_subscribers), self._event, self._event.name)

@@ -78,10 +78,7 @@ def check_thread_id(text: object) -> str:
         TypeError: not a string.
         TooLarge: over 255 characters, or over 1,020 bytes as stored.
     """
-    checked = _check(text, "thread_id", MAX_ID_BYTES)
-    if (size := len(encode_id(checked))) > MAX_STORED_CHARACTERS:
-        raise TooLarge("thread_id as stored", size, MAX_STORED_CHARACTERS, "characters")
-    return checked
+    return _check(text, "thread_id", MAX_STORED_CHARACTERS)
 
 
 @lru_cache(maxsize=4096)
@@ -114,7 +111,13 @@ class Log(NamedTuple):
 
     def head_binds(self) -> dict[str, Any]:
         """Return the binds of a statement that may create the log's head."""
-        return self.binds() | {"k_thread_id": self.thread_id, "k_namespace": self.namespace}
+        tenant, thread_id, namespace = self
+        return {
+            "k_log_id": log_key(tenant, thread_id, namespace),
+            "k_tenant": tenant,
+            "k_thread_id": thread_id,
+            "k_namespace": namespace,
+        }
 
 
 def new_fork_id(thread_id: str) -> str:
@@ -153,29 +156,29 @@ def check_name(text: object, what: str) -> str:
 
     Its column is as wide as its limit, so characters that are stored escaped count twice or more.
     """
-    _check(text, what, MAX_ID_BYTES)
-    if (size := len(encode_id(str(text)))) > MAX_ID_CHARACTERS:
-        raise TooLarge(f"{what} as stored", size, MAX_ID_CHARACTERS, "characters")
-    return str(text)
+    checked = _check(text, what, MAX_ID_CHARACTERS)
+    # A member of an Enum stands for what str() makes of it.
+    return checked if type(checked) is str else _check(str(checked), what, MAX_ID_CHARACTERS)
 
 
 def check_entry_key(text: object) -> str:
     """Return *text* if it can be the key of an entry: up to 128 characters as stored."""
-    checked = _check(text, "key", MAX_ID_BYTES)
-    if (size := len(encode_id(checked))) > MAX_ENTRY_KEY_CHARACTERS:
-        raise TooLarge("key as stored", size, MAX_ENTRY_KEY_CHARACTERS, "characters")
-    return checked
+    return _check(text, "key", MAX_ENTRY_KEY_CHARACTERS)
 
 
 def _check(text: object, what: str, most: int) -> str:
+    """Return *text* if it takes at most so many characters as stored, and `MAX_ID_BYTES`."""
     if not isinstance(text, str):
         raise TypeError(f"{what} must be a str, not {type(text).__name__}")
     if len(text) > MAX_ID_CHARACTERS:
         raise TooLarge(what, len(text), MAX_ID_CHARACTERS, "characters")
-    if not text.isascii() or not text.isprintable():
-        size = len(encode_id(text).encode())
-        if size > most:
-            raise TooLarge(f"{what} as stored", size, most)
+    # Printable ASCII, as almost all ids are, is stored as it is.
+    if not (text.isascii() and text.isprintable() and len(text) <= most):
+        stored = encode_id(text)
+        if (size := len(stored.encode())) > MAX_ID_BYTES:
+            raise TooLarge(f"{what} as stored", size, MAX_ID_BYTES)
+        if len(stored) > most:
+            raise TooLarge(f"{what} as stored", len(stored), most, "characters")
     return text
 
 

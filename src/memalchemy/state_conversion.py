@@ -36,6 +36,8 @@ def to_mapping(
     Raises:
         NotSerialisable: *state* is none of these.
     """
+    if type(state) is dict:
+        return state, None
     convert = getattr(state, "to_checkpoint", None)
     if callable(convert):
         mapping = convert()

@@ -141,16 +141,15 @@ class ProvenForm(NamedTuple):
 
 
 class Answer(list[Row[Any]]):
-    """The answer to a statement: its rows, and the number of rows that it changed, ``touched``."""
+    """The answer to a statement: its rows."""
+
+    touched: int = 0
+    """The number of rows that the statement changed."""
 
     damaged: Mapping[int, str] = MappingProxyType({})
     """Descriptions of the rows, by their indexes, that have a cell which is not of its column's
     type. Such a cell is ``None``. Only readers that asked for damaged rows are given any.
     """
-
-    def __init__(self, rows: Sequence[Row[Any]] = (), touched: int = 0) -> None:
-        super().__init__(rows)
-        self.touched = touched
 
 
 class IntegerRange(Sequence[int]):
@@ -201,6 +200,8 @@ class Statement(Generic[P]):
         self._build: Varying[Dialect, ..., Executable | None] = varies(build)
         self._choices = choices
         self._built: dict[_Key, Executable | None] = {}
+        self._asked: dict[tuple[Any, ...], Executable] = {}
+        """The same, by the arguments as they were given."""
         self.__doc__ = build.__doc__
         self.proof: MakesProof | None = None
         """The proof that `Database.run` makes of its rows."""
@@ -229,15 +230,18 @@ class Statement(Generic[P]):
         return self._build.general(dialect, **choice)
 
     def __call__(self, dialect: Dialect, **choice: Any) -> Executable:
-        if self.signed_form is not None:
-            choice.setdefault(self.signed_form, False)
-        statement = self._built.get((dialect.name, dialect.variants, tuple(sorted(choice.items()))))
+        # Whoever asks names the arguments in one order, its own.
+        asked = dialect.name, dialect.variants, *choice.items()
+        statement = self._asked.get(asked)
         if statement is None:
+            if self.signed_form is not None:
+                choice.setdefault(self.signed_form, False)
             statement = self._get(dialect, choice)
             if statement is None:
                 raise AssertionError(
                     f"{self.name} is not a statement of {_describe_dialect(dialect)}"
                 )
+            self._asked[asked] = statement
         return statement
 
     def _get(self, dialect: Dialect, choice: dict[str, Any]) -> Executable | None:

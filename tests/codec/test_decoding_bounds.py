@@ -98,7 +98,7 @@ def peak(work: Callable[[], Any]) -> int:
 def lowered(monkeypatch: pytest.MonkeyPatch) -> int:
     """Bound the memory at a fiftieth: objects that are traced take long to make."""
     limit = bounds.MAX_OVERHEAD // 50
-    for name in ("MAX_OVERHEAD", "_ALLOWANCE", "_SMALL"):
+    for name in ("MAX_OVERHEAD", "_ALLOWANCE", "_SMALL", "SMALL"):
         monkeypatch.setattr(bounds, name, getattr(bounds, name) // 50)
     return limit
 

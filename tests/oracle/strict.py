@@ -188,7 +188,7 @@ def install() -> None:
     # The habits are SQLAlchemy's hooks, which what goes straight to a driver passes by.
     _replace(DirectConnection, "execute", _leave_to_sqlalchemy)
     _replace(selection, "allows_direct_asyncpg", lambda *_: False)
-    _replace(chain, "statements_are_observed", lambda: True)
+    _replace(chain, "statement_subscribers", [lambda _: None])
     register_dialect(_as_oracle(SQLite, PROGRAMS, CONDITIONS), replace=True)
     register_dialect(_as_oracle(PostgreSQL, PROGRAMS), replace=True)
     event.listen(Engine, "do_execute", _execute)

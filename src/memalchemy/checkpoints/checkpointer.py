@@ -238,10 +238,11 @@ class Checkpointer(Generic[State]):
         self._ttl = None if ttl is None else to_lifetime(ttl)
         self._compression_level = compression_level
         self._max_chain_depth = max_chain_depth
+        indexed = _check_index_text(index_text)
         self._saver = Saver(
             db,
             self._cache,
-            _check_index_text(index_text),
+            indexed if db.keyring.is_readable("text") else False,
             retention,
             max_chain_depth,
             compression_level,
@@ -325,7 +326,8 @@ class Checkpointer(Generic[State]):
         log = self._log(thread_id)
         if checkpoint_id is None:
             checkpoint_id = new_checkpoint_id()
-        check_name(checkpoint_id, "checkpoint_id")
+        else:
+            check_name(checkpoint_id, "checkpoint_id")
         for name, value in (
             ("parent_id", parent_id),
             ("expected_parent", expected_parent),
@@ -387,7 +389,10 @@ class Checkpointer(Generic[State]):
             **conditions,
         )
         with operation(
-            "checkpoint.save", **self._event_fields(log.thread_id, checkpoint_id)
+            "checkpoint.save",
+            tenant=log.tenant,
+            thread_id=log.thread_id,
+            checkpoint_id=checkpoint_id,
         ) as event:
             await self._saver.save(request, connection, event)
         return checkpoint_id

@@ -8,7 +8,7 @@ log before it looks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -70,6 +70,7 @@ class Road(NamedTuple):
         skips_look: it moves the head that is known, if there is one, without a look at the log.
         locks: it locks the log before it looks: what it rests on has to stay there.
         shares: it may share a statement with others that wait.
+        keeps_head: the head that it leaves is remembered, and makes the next save the shorter.
     """
 
     intent: Intent
@@ -77,6 +78,16 @@ class Road(NamedTuple):
     skips_look: bool = False
     locks: bool = False
     shares: bool = False
+    keeps_head: bool = False
+
+
+class _Roads(NamedTuple):
+    """The roads of one database."""
+
+    plain: Road
+    """For a save behind the newest checkpoint that asks for nothing else."""
+    other: Road
+    locking: Road
 
 
 class SaveRoads:
@@ -89,26 +100,26 @@ class SaveRoads:
         )
         self._allots_first = db.guard.allots_first
         self._memory = LogMemory(db)
+        self._overhead = db.keyring.stored_size(b"")
+        self._planned: _Roads | None = None
 
     @property
     def retain_at_once(self) -> bool:
         """True if each save deletes, in its own statement, what retention does not keep."""
         return self._retention is not None
 
-    async def send(
+    def send(
         self,
         request: Request,
         draft: Draft,
         words: str | None,
         connection: HostConnection | None,
         event: Event,
-    ) -> Position | None:
+    ) -> Awaitable[Position | None]:
         """Append the draft; return its position, or ``None`` if the log is not as it assumes."""
         road = self._choose(request, connection)
-        if road.takes_turn:
-            async with self._memory.turn(request.log):
-                return await self._take(road, request, draft, words, connection, event)
-        return await self._take(road, request, draft, words, connection, event)
+        take = self._take_in_turn if road.takes_turn else self._take
+        return take(road, request, draft, words, connection, event)
 
     async def send_writes(
         self, log: Log, row: Mapping[str, Any], connection: HostConnection | None, event: Event
@@ -130,18 +141,38 @@ class SaveRoads:
         return seq is not None
 
     def _choose(self, request: Request, connection: HostConnection | None) -> Road:
-        rests_on_earlier = request.rests_on is not None and not self._is_newest(request)
-        locks = rests_on_earlier or request.expected_row is not None
-        intent = WRITE if locks or self._allots_first else WRITE_SAVE
+        locks = request.expected_row is not None or (
+            request.rests_on is not None and not self._is_newest(request)
+        )
         if connection is not None:
-            return Road(intent, locks=locks)
-        d, expected = self._dialect, request.expected_parent
+            return Road(WRITE if locks or self._allots_first else WRITE_SAVE, locks=locks)
+        roads = self._planned or self._plan()
+        if locks:
+            return roads.locking
         is_behind_newest = self._retention is None and request.parent_id is None
         if self._allots_first:
-            skips_look = is_behind_newest and request.rests_on is None and not locks
-            return Road(intent, not d.single_writer, skips_look and saves_to_known_heads(d), locks)
-        is_plain = is_behind_newest and request.lineage is UNSET and expected is UNSET
-        return Road(intent, takes_turns(d) and not d.single_writer, locks=locks, shares=is_plain)
+            is_plain = request.rests_on is None
+        else:
+            is_plain = request.lineage is UNSET and request.expected_parent is UNSET
+        return roads.plain if is_behind_newest and is_plain else roads.other
+
+    def _plan(self) -> _Roads:
+        """Plan the roads of the database, and keep to them once it is known what its server is."""
+        d = self._dialect
+        if self._allots_first:
+            other = Road(WRITE, takes_turn=not d.single_writer)
+            plain = other._replace(skips_look=saves_to_known_heads(d))
+        else:
+            other = Road(
+                WRITE_SAVE,
+                takes_turn=takes_turns(d) and not d.single_writer,
+                keeps_head=self._memory.keeps_written_heads,
+            )
+            plain = other._replace(shares=True)
+        planned = _Roads(plain, other, other._replace(intent=WRITE, locks=True))
+        if not d.has_to_learn:
+            self._planned = planned
+        return planned
 
     def _is_newest(self, request: Request) -> bool:
         """Return whether the state rests on the newest checkpoint, as far as this process knows.
@@ -151,6 +182,10 @@ class SaveRoads:
         """
         cached = self._cache.get(request.log)
         return cached is not None and cached.checkpoint_id == request.rests_on
+
+    async def _take_in_turn(self, road: Road, request: Request, *given: Any) -> Position | None:
+        async with self._memory.turn(request.log):
+            return await self._take(road, request, *given)
 
     async def _take(
         self,
@@ -169,9 +204,10 @@ class SaveRoads:
             position = await db.run(program, WRITE_SIGNED_SAVE, event=event)
             if position is not None:
                 return position
-        keeps_head = connection is None and self._memory.keeps_written_heads
-        base = draft.base_seq, draft.base_checksum
-        written = self._memory.written_head(request.log, base) if keeps_head else None
+        written = None
+        if road.keeps_head:
+            base = draft.base_seq, draft.base_checksum
+            written = self._memory.written_head(request.log, base)
         append = self._append_locked if road.locks else self._append
         position = await db.run(
             partial(append, request, draft, words, written),
@@ -180,7 +216,7 @@ class SaveRoads:
             event=event,
             batch=partial(self._batched, request, draft, words) if road.shares else None,
         )
-        if keeps_head and position is not None:
+        if road.keeps_head and position is not None:
             below = [(link.seq, link.checksum) for link in draft.chain]
             bases = frozenset([*below, (position.seq, position.checksum)])
             self._memory.note_checkpoint(
@@ -254,7 +290,8 @@ class SaveRoads:
         if request.lineage is not UNSET:
             # A checkpoint without a parent names itself: NULL would stand for the newest.
             parent_id = request.checkpoint_id if request.lineage is None else request.lineage
-        row = request.log.head_binds() | {
+        row = {
+            **request.log.head_binds(),
             "p_now": request.now,
             "p_active_at": truncate_to_second(request.now),
             "p_count": 1,
@@ -267,7 +304,7 @@ class SaveRoads:
             "p_rests_on": request.rests_on,
             "p_meta": request.metadata,
             "p_raw_size": draft.raw_size,
-            "p_stored_size": self._db.keyring.stored_size(draft.payload),
+            "p_stored_size": len(draft.payload) + self._overhead,
             "p_occurred_at": request.occurred_at,
             "p_created_at": request.now,
             "p_kind": draft.kind,

@@ -35,7 +35,6 @@ from memalchemy.database import (
     Database,
     Decode,
     HostConnection,
-    off_loop,
 )
 from memalchemy.dialects import Dialect
 from memalchemy.errors import (
@@ -104,7 +103,8 @@ class Saver:
     db: Database
     cache: TipCache
     index_text: bool | frozenset[str]
-    """Store search text; a set has the top-level keys whose text alone is stored."""
+    """Store search text; a set has the top-level keys whose text alone is stored. False where words
+    may not be readable."""
     retention: Retention | None
     max_chain_depth: int
     compression_level: int
@@ -216,16 +216,23 @@ class Saver:
             Overtaken: the log was not as the draft assumes, and is to be looked at again.
             Conflict, ThreadDeleted, NotFound: see `save`.
         """
-        earlier = tries.made
+        encoded, earlier = request.encoded, tries.made
         tries.made += 1
-        tip = await self._base_tip(request, connection, event, fresh=earlier > 0)
-        size = values.state_size(request.encoded.parts)
+        tip = None if earlier else encoded.tip
+        event.cache_hit = tip is not None and request.parent_id in (None, tip.checkpoint_id)
+        if not event.cache_hit:
+            tip = await self._read_base(request, connection, event)
         # The caller's object may change during a wait; what was encoded does not.
-        waited = request.encoded.waited or not event.cache_hit or size >= OFF_LOOP_BYTES
+        is_large = encoded.size >= OFF_LOOP_BYTES
+        waited = encoded.waited or is_large or not event.cache_hit
         state = None if waited else request.state
         # Others can go on deleting bases; a snapshot needs none.
         snapshot = earlier >= MAX_DELTA_TRIES
-        draft, words = await off_loop(size, partial(self._encode, request, state, tip, snapshot))
+        if is_large:
+            encoding = partial(self._encode, request, state, tip, snapshot)
+            draft, words = await asyncio.to_thread(encoding)
+        else:
+            draft, words = self._encode(request, state, tip, snapshot)
         try:
             position = await self.roads.send(request, draft, words, connection, event)
         except DatabaseUnreachable as lost:
@@ -273,15 +280,10 @@ class Saver:
             ) from lost.__cause__
         return found
 
-    async def _base_tip(
-        self, request: Request, connection: HostConnection | None, event: Event, *, fresh: bool
+    async def _read_base(
+        self, request: Request, connection: HostConnection | None, event: Event
     ) -> Tip | None:
-        """Return the checkpoint to encode against: the named parent, or the newest."""
-        cached = None if fresh else request.encoded.tip
-        if cached is not None and request.parent_id in (None, cached.checkpoint_id):
-            event.cache_hit = True
-            return cached
-        event.cache_hit = False
+        """Read the checkpoint to encode against: the named parent, or the newest."""
         read = await self.db.run(
             lambda: load_chain(
                 self.db.dialect, request.log, request.parent_id, request.now, self.db.signing
@@ -309,22 +311,22 @@ class Saver:
     def _encode(
         self, request: Request, state: Mapping[str, Any] | None, tip: Tip | None, snapshot: bool
     ) -> tuple[Draft, str | None]:
+        parts, parent = request.encoded.parts, request.encoded.parent
         draft = encode(
-            request.encoded.parts,
+            parts,
             None if snapshot else tip,
             level=self.compression_level,
             max_depth=self.max_chain_depth,
-            compared=request.encoded.parent,
+            compared=parent,
             radix=self.radix,
+            size=request.encoded.size,
         )
-        if not self.index_text or not self.db.keyring.is_readable("text"):
+        if not self.index_text:
             return draft, None
-        parent = request.encoded.parent
         if tip is None:
             parent = None
         elif parent is None or parent.parts is not tip.links[-1].parts:
             parent = Comparison(tip.parts())
-        parts = request.encoded.parts
         if not isinstance(self.index_text, bool):
             parts = {key: part for key, part in parts.items() if key in self.index_text}
         if state is None:
@@ -445,7 +447,7 @@ async def encode_off_loop(
     if heavy:
         # The caller may change its objects while the thread reads them.
         own = {key: values.frozen(state[key]) for key in left}
-        parts = await asyncio.to_thread(values.encode_rest, own, parts, left, fallback)
+        size = await asyncio.to_thread(values.encode_rest, own, parts, left, fallback)
     else:
-        parts = values.encode_rest(state, parts, left, fallback)
-    return Encoded(parts, textual, tip, parent, heavy)
+        size = values.encode_rest(state, parts, left, fallback)
+    return Encoded(parts, size, textual, tip, parent, heavy)

@@ -17,6 +17,8 @@ class Encoded(NamedTuple):
     """State as bytes, with facts learnt while encoding it."""
 
     parts: values.Parts
+    size: int
+    """Bytes of the parts, with their keys."""
     textual: frozenset[str]
     tip: Tip | None
     """The parent that the cache had."""

@@ -185,17 +185,19 @@ def encode(
     max_depth: int,
     compared: deltas.Comparison | None = None,
     radix: int = RADIX,
+    size: int | None = None,
 ) -> Draft:
     """Encode a state under *tip*, as a delta or as a snapshot if one is due.
 
-    *compared* may know already how the state differs from the tip's, or from another.
+    *compared* may know already how the state differs from the tip's, or from another. *size* is the
+    `state_size` of *parts*, if it is known.
 
     A snapshot is due at the start, at *max_depth*, when the state has shrunk to half of its base,
     and when the deltas that a load would read are over `READ_FACTOR` times the snapshot. So no load
     reads more than three snapshots' bytes, unless the first delta alone is larger than that.
     Counting every delta since the snapshot, read or not, stored half as much again.
     """
-    raw_size = state_size(parts)
+    raw_size = state_size(parts) if size is None else size
     if tip is not None:
         draft = _encode_delta(parts, raw_size, tip, level, max_depth, compared, radix)
         if draft is not None:
@@ -226,7 +228,7 @@ def _encode_delta(
     radix: int,
 ) -> Draft | None:
     """Encode a state as a delta under *tip*; ``None`` if a snapshot is due."""
-    depth = tip.depth + 1
+    depth = tip.links[-1].depth + 1
     if depth > max_depth:
         return None
     wanted = base_depth(depth, radix)

@@ -12,7 +12,7 @@ import zlib
 import ormsgpack
 import xxhash
 
-from memalchemy.codec.values import Parts, encode_key
+from memalchemy.codec.values import Parts
 from memalchemy.errors import Corrupt
 
 _INT64 = 2**63
@@ -26,7 +26,7 @@ def state_checksum(parts: Parts) -> int:
     """
     head: list[bytes | int] = []
     for key, value in parts.items():
-        head += (encode_key(key), len(value))
+        head += (key.encode("utf-8", "surrogatepass"), len(value))
     hashed = xxhash.xxh3_64(ormsgpack.packb(head))
     for value in parts.values():
         hashed.update(value)

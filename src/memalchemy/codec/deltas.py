@@ -18,7 +18,7 @@ checksum of the state: see `memalchemy.codec.checksum`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import ormsgpack
 
@@ -57,12 +57,8 @@ _SMALL_DIFFERENCES: list[tuple[int, int]] = [
 _WINDOW = _LOOK_AHEAD + max(map(max, _SMALL_DIFFERENCES))
 
 
-class Edit(NamedTuple):
-    """Numbers of bytes of the old value to keep and then to drop, and of new bytes to add."""
-
-    keep: int
-    drop: int
-    add: int
+Edit = tuple[int, int, int]
+"""Numbers of bytes of the old value to keep and then to drop, and of new bytes to add."""
 
 
 def encode_snapshot(parts: Parts, level: int) -> bytes:
@@ -304,12 +300,12 @@ def edits(old: bytes, new: bytes) -> list[Edit]:
         left = min(len(old) - a, len(new) - b)
         if left and len(found) < MAX_EDITS - 1 and (step := _small_difference(old, a, new, b)):
             drop, add = step
-            found.append(Edit(same, drop, add))
+            found.append((same, drop, add))
             a, b = a + drop, b + add
             continue
         if a < len(old) or b < len(new):
             end = _common_suffix(old, new, left) if left else 0
-            found.append(Edit(same, len(old) - a - end, len(new) - b - end))
+            found.append((same, len(old) - a - end, len(new) - b - end))
         return found
 
 

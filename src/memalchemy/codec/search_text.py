@@ -20,7 +20,7 @@ from bisect import bisect
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 import ormsgpack
@@ -227,11 +227,12 @@ def joined_texts(*values: Any) -> str:
 
 
 def added_texts(state: Mapping[str, Any], new: Parts, parent: Comparison | None) -> Iterator[str]:
-    """Yield the texts that a state has and its parent had not; all texts without a parent.
+    """Return the texts that a state has and its parent had not; all texts without a parent.
 
     *new* is the encoded *state*. Where states grow at the end, as histories do, the time depends on
     what was added and not on the size of the state.
     """
+    found: list[Iterator[str]] = []
     for key, encoded in new.items():
         old = None if parent is None else parent.parts.get(key)
         if old is encoded or old == encoded:
@@ -240,7 +241,7 @@ def added_texts(state: Mapping[str, Any], new: Parts, parent: Comparison | None)
         if tagged and (place := foreign_msgpack.find_packed_content(encoded)) is not None:
             # Such keys hold what a framework keeps for itself.
             if not key.startswith(("~", "__")):
-                yield from _texts_in(foreign_msgpack.added_packed_texts(encoded, *place, old))
+                found.append(_texts_in(foreign_msgpack.added_packed_texts(encoded, *place, old)))
             continue
         value = unpack(encoded) if tagged else state[key]
         if not _may_hold_text(value):
@@ -253,7 +254,8 @@ def added_texts(state: Mapping[str, Any], new: Parts, parent: Comparison | None)
             else:
                 changes = parent.edits(key, encoded)
             parts = _parts_at_byte_ranges(value, encoded, added(changes))
-        yield from _texts_in(parts, tagged=tagged)
+        found.append(_texts_in(parts, tagged=tagged))
+    return chain.from_iterable(found)
 
 
 def words_of_state(parts: Parts, *, first_too: bool = False) -> frozenset[str]:
@@ -305,7 +307,10 @@ def _texts_in(values: Iterable[Any], *, tagged: bool = False) -> Iterator[str]:
         for item in open_[-1]:
             kind = type(item)
             if kind is str:
-                yield from _texts_in_text(item)
+                if item[:1] in _OPENING and item[-1:] in _CLOSING:
+                    yield from _texts_in_json(item)
+                else:
+                    yield item
             elif kind in _NUMBERS:
                 continue
             elif kind is dict:
@@ -321,11 +326,13 @@ def _texts_in(values: Iterable[Any], *, tagged: bool = False) -> Iterator[str]:
             open_.pop()
 
 
-def _texts_in_text(text: str) -> Sequence[str]:
+_OPENING, _CLOSING = frozenset("{["), frozenset("}]")
+
+
+def _texts_in_json(text: str) -> Sequence[str]:
     """Return the texts and numbers of JSON, or else the text."""
-    if text[:1] in ("{", "[") and text[-1:] in ("}", "]"):
-        with suppress(ValueError):
-            return _leaves_of_json(parse_plain_json(text))
+    with suppress(ValueError):
+        return _leaves_of_json(parse_plain_json(text))
     return (text,)
 
 

@@ -67,6 +67,7 @@ _SHORT = 2000
 """Bytes below which one pass over an encoding is faster than eleven searches in it."""
 _BINARY_TYPES = frozenset({bytes, bytearray, memoryview, ormsgpack.Ext})
 _PLAIN_BINARY = frozenset({bytes})
+_NO_KINDS: frozenset[type] = frozenset()
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _I64_MIN, _U64_MAX = -(2**63), 2**64 - 1
 
@@ -119,7 +120,8 @@ def encode_state(state: Mapping[str, Any], fallback: Fallback | None = None) -> 
         TooLarge: the encoded state takes more than `MAX_STATE_BYTES`.
     """
     parts, remaining, _ = encode_plain(state)
-    return encode_rest(state, parts, remaining, fallback)
+    encode_rest(state, parts, remaining, fallback)
+    return parts
 
 
 def encode_plain(
@@ -142,16 +144,17 @@ def encode_plain(
     for key, value in state.items():
         if type(key) is not str:
             raise NotSerialisable("", f"has a key that is not a str: {type(key).__name__}")
-        encoded = _encode_plain(value)
-        kinds: frozenset[type] = frozenset()
-        is_known = known is not None and len(encoded) >= _SHORT and known(key, encoded)
-        if encoded and not is_known and may_be_binary(encoded):
-            kinds = _binary_kinds(value)
-        if encoded and kinds <= _PLAIN_BINARY:
-            parts[key] = encoded
-            if not kinds:
-                textual.append(key)
-        else:
+        parts[key] = encoded = _encode_plain(value)
+        if not encoded:
+            remaining.append(key)
+            continue
+        if known is not None and len(encoded) >= _SHORT and known(key, encoded):
+            textual.append(key)
+            continue
+        kinds = _binary_kinds(value) if may_be_binary(encoded) else _NO_KINDS
+        if not kinds:
+            textual.append(key)
+        elif not kinds <= _PLAIN_BINARY:
             parts[key] = b""
             remaining.append(key)
     return parts, remaining, frozenset(textual)
@@ -167,8 +170,10 @@ def _encode_plain(value: Any) -> bytes:
 
 def encode_rest(
     state: Mapping[str, Any], parts: Parts, remaining: list[str], fallback: Fallback | None
-) -> Parts:
+) -> int:
     """Encode the values under the keys *remaining* in the tagged form: the slow half.
+
+    Returns the size of all *parts*, which then have them.
 
     Raises:
         NotSerialisable, TooLarge: as `encode_state`.
@@ -177,8 +182,11 @@ def encode_rest(
         parts[key] = _encode_tagged(state[key], pointer("", key), fallback)
     if (size := state_size(parts)) > MAX_STATE_BYTES:
         raise TooLarge("the state", size, MAX_STATE_BYTES)
-    _check_memory(parts.values(), lambda: pointer("", max(parts, key=lambda key: len(parts[key]))))
-    return parts
+    if size > bounds.SMALL:
+        _check_memory(
+            parts.values(), lambda: pointer("", max(parts, key=lambda key: len(parts[key])))
+        )
+    return size
 
 
 def encode_value(value: Any) -> bytes:
@@ -187,7 +195,8 @@ def encode_value(value: Any) -> bytes:
     if encoded and may_be_binary(encoded) and not _binary_kinds(value) <= _PLAIN_BINARY:
         encoded = b""
     encoded = encoded or _encode_tagged(value, "", None)
-    _check_memory((encoded,), lambda: "/")
+    if len(encoded) > bounds.SMALL:
+        _check_memory((encoded,), lambda: "/")
     return encoded
 
 

@@ -66,7 +66,7 @@ from memalchemy.errors import (
     SchemaOutdated,
     StatementFailed,
 )
-from memalchemy.events import Event, publish, statements_are_observed
+from memalchemy.events import Event, publish, statement_subscribers
 from memalchemy.migrate import words_version
 from memalchemy.statements import Program
 
@@ -136,7 +136,7 @@ class Backend:
         pgbouncer = pgbouncer or (target is not None and target.pgbouncer)
         self.schema = schema
         self.translate: Translate = translator(self.dialect, self.display, pgbouncer=pgbouncer)
-        self._translate_host_code = translator_for_host_code(self.translate, self.dialect)
+        self._translating = translating(translator_for_host_code(self.translate, self.dialect))
         self._options: dict[str, Any] = (
             {"schema_translate_map": {None: schema}} if schema is not None else {}
         )
@@ -396,7 +396,7 @@ class Backend:
 
         if write:
             self._executor.allow_creation()
-        if statements_are_observed():
+        if statement_subscribers:
             job = partial(run_observed, job)
         kind: Kind = "transaction" if write else "read"
         result: T = await self._send(job, kind, repeatable=True)
@@ -595,7 +595,7 @@ class Backend:
         while True:
             attempt = Attempt(tenant if self._wall.is_active else None)
             try:
-                with translating(self._translate_host_code):
+                with self._translating:
                     return await self._executor.run(job, kind, attempt, is_program=is_program)
             except MemalchemyError as error:
                 if sending is None:

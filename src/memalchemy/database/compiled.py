@@ -14,7 +14,6 @@ from contextlib import suppress
 from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Executable, Float
 from sqlalchemy.sql import visitors
@@ -32,15 +31,13 @@ from memalchemy._unreadable_rows import (
     row_description,
 )
 from memalchemy.dialects import has_dynamic_types
-from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
+from memalchemy.events import StatementEvent, publish_statement, statement_subscribers
 from memalchemy.statements import NAMELESS, Answer, Parameters
 
 Processor = Callable[[Any], Any] | None
 
 SENT = "memalchemy_sent"
 """The execution option of a text that is sent once more: the statement whose text it is."""
-
-_UNKNOWN: Any = object()
 
 
 class CompiledStatement:
@@ -101,17 +98,20 @@ class CompiledStatement:
         """
         if self._cell_types is not None:
             fetched = list(fetched)
-            if not all(map(self._are_valid_types, {tuple(map(type, row)) for row in fetched})):
-                raise self._unreadable_error(fetched)
+            for row in fetched:
+                types = tuple(map(type, row))
+                if types not in self._checked and not self._are_valid_types(types):
+                    raise self._unreadable_error(fetched)
         given = map(self._read_row, fetched) if self._readers else fetched
-        with suppress(*DECODING_ERRORS):
+        try:
             return list(given if self._nameless else map(self._named, given))
+        except DECODING_ERRORS:
+            pass
         # Outside of the block, so that the error does not carry the one that quotes the cell.
         raise self._unreadable_error(fetched)
 
     def _are_valid_types(self, types: tuple[type, ...]) -> bool:
-        if types in self._checked:
-            return True
+        """Return whether a row may have cells of these types, and remember that it may."""
         assert self._cell_types is not None
         for given, allowed in zip(types, self._cell_types, strict=True):
             if not (allowed is None or given is type(None) or given in allowed):
@@ -151,10 +151,9 @@ class CompiledStatement:
 
 
 class CompiledStatements:
-    """Compiled statements for tables in *schema*, each kept as long as its statement lives.
+    """Compiled statements for tables in *schema*, which live as long as the registry's do.
 
-    Those of the registry live as long as the process. Databases may share them whose SQLAlchemy
-    dialects are alike.
+    Databases may share them whose SQLAlchemy dialects are alike.
     """
 
     def __init__(self, schema: str | None = None) -> None:
@@ -165,15 +164,14 @@ class CompiledStatements:
                 "schema_translate_map": {None: schema},
                 "render_schema_translate": True,
             }
-        self._compiled: WeakKeyDictionary[Executable, CompiledStatement | None]
-        self._compiled = WeakKeyDictionary()
+        self.known: dict[Executable, CompiledStatement | None] = {}
+        """Those that `get` has returned."""
 
     def get(self, statement: Executable, dialect: Any) -> CompiledStatement | None:
         """Return *statement* compiled; ``None`` if only SQLAlchemy itself can execute it."""
-        found: CompiledStatement | None = self._compiled.get(statement, _UNKNOWN)
-        if found is _UNKNOWN:
-            found = self._compiled[statement] = self._compile(statement, dialect)
-        return found
+        if statement not in self.known:
+            self.known[statement] = self._compile(statement, dialect)
+        return self.known[statement]
 
     def _compile(self, statement: Any, dialect: Any) -> CompiledStatement | None:
         if not hasattr(statement, "exported_columns"):
@@ -216,14 +214,16 @@ def execute_with_sqlalchemy(
         failure = error
         raise
     finally:
-        if statements_are_observed():
+        if statement_subscribers:
             _publish_statement(
                 connection, statement, result, failure, time.perf_counter() - started
             )
     if result is not None and rows is not None:
         wrong = _describe_wrong_row(connection, statement, rows)
         if wrong is None:
-            return Answer(rows, result.rowcount)
+            answer = Answer(rows)
+            answer.touched = result.rowcount
+            return answer
         what = wrong
     if result is None or not _only_reads(statement):
         raise UnreadableRows(what, [], {})
@@ -245,11 +245,11 @@ def _read_again(
         context.statement, context.parameters[0], execution_options=options | {SENT: statement}
     )
     fetched = result.all()
-    if statements_are_observed():
+    if statement_subscribers:
         seconds = time.perf_counter() - started
         _publish_statement(connection, statement, result, None, seconds)
     readable = CompiledStatement(statement, context.compiled, connection.dialect)
-    return Answer(readable.rows(fetched), len(fetched))
+    return Answer(readable.rows(fetched))
 
 
 def _only_reads(statement: Any) -> bool:

@@ -172,6 +172,7 @@ class Database:
             engine_options=engine_options,
         )
         self._backend = open_(url)
+        self._read_only = self._backend.read_only
         if migrate == "upgrade":
             migrate = "check"  # a replica follows its primary
         self._replica = (
@@ -223,7 +224,7 @@ class Database:
     @property
     def read_only(self) -> bool:
         """True if it was opened read-only, and of a `replica`: every write is refused."""
-        return self._backend.read_only or self._is_replica
+        return self._read_only
 
     @property
     def _is_replica(self) -> bool:
@@ -263,13 +264,13 @@ class Database:
         that code can be the same where there is no replica.
         """
         other = copy(self)
-        other._replica_reads, other._fallback = "all", fallback
+        other._replica_reads, other._fallback, other._read_only = "all", fallback, True
         return other
 
     def primary(self) -> Database:
         """Return this database with every read on the primary: it reads its own writes."""
         other = copy(self)
-        other._replica_reads = "none"
+        other._replica_reads, other._read_only = "none", self._backend.read_only
         return other
 
     def __repr__(self) -> str:
@@ -526,7 +527,8 @@ class Database:
         if intent.writes:
             program = guard.write(program, self.tenant, payloads)
             if payloads is True:
-                await self.check_payloads(connection)
+                if self._read_only or not self._known_keys.are_checked(self.tenant):
+                    await self.check_payloads(connection)
                 if guard.allots_first:
                     assert batch is None, "rows that share a statement have no position yet"
             else:

@@ -16,7 +16,7 @@ from sqlalchemy.engine import Dialect as SQLAlchemyDialect
 
 from memalchemy._unreadable_rows import UnreadableRows, describe_driver_error
 from memalchemy.database.compiled import CompiledStatement, CompiledStatements
-from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
+from memalchemy.events import StatementEvent, publish_statement, statement_subscribers
 from memalchemy.statements import Answer, Parameters
 
 T = TypeVar("T")
@@ -61,12 +61,14 @@ class DirectConnection(abc.ABC):
         """Execute *statement*; ``None``, and nothing was done, if only SQLAlchemy itself can."""
         if type(parameters) is not dict and not isinstance(parameters, Mapping):
             return None
-        compiled = self._compiled.get(statement, self.dialect)
+        compiled = self._compiled.known.get(statement) or self._compiled.get(
+            statement, self.dialect
+        )
         if compiled is None:
             return None
         values = compiled.values(parameters)
         try:
-            if statements_are_observed():
+            if statement_subscribers:
                 return await self._send_observed(compiled, values, statement)
             return await self._send(compiled, values)
         except (ArithmeticError, ValueError) as error:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from memalchemy.dialects import Dialect
+from memalchemy.variants import ONE_STATEMENT
 
 Kind = Literal["read", "read_transaction", "statement", "transaction", "maintenance"]
 """Way in which the statements of a program are sent; see `Intent.kind`."""
@@ -57,7 +58,7 @@ class Intent:
     def kind_on(self, dialect: Dialect) -> Kind:
         """Return how the statements are sent on *dialect*, whose server is known."""
         if self.kind == "save":
-            return "statement" if dialect.single_statement_save else "transaction"
+            return "statement" if ONE_STATEMENT in dialect.variants else "transaction"
         return self.kind
 
 

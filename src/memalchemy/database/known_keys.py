@@ -7,6 +7,7 @@ without keys reads it again every few seconds: somebody may have begun to encryp
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
@@ -51,6 +52,8 @@ class KnownKeys:
 
     def __init__(self, keyring: Keyring) -> None:
         self._keyring = keyring
+        self._registers = keyring.encrypts or keyring.signing.signs
+        self._has_all_keys = keyring.encrypts and keyring.signing.signs
         self._checked: dict[str, float] = {}
         self._signing_checked: dict[str, float] = {}
         self._found_plain: dict[str, float] = {}
@@ -58,17 +61,14 @@ class KnownKeys:
         self._locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
         self._locks = weakref.WeakKeyDictionary()
 
-    @property
-    def _registers(self) -> bool:
-        return self._keyring.encrypts or self._keyring.signing.signs
+    def are_checked(self, tenant: str) -> bool:
+        """Return whether `check` would find that it was done lately enough."""
+        return self._was_checked_lately(self._checked, tenant)
 
     def _was_checked_lately(self, checked: Mapping[str, float], tenant: str) -> bool:
         """Return whether the registry was read for *tenant*, and lately enough."""
-        at = checked.get(tenant)
-        if at is None:
-            return False
-        has_all_keys = self._keyring.encrypts and self._keyring.signing.signs
-        return has_all_keys or time.monotonic() - at < KNOWN_SECONDS
+        most = math.inf if self._has_all_keys else KNOWN_SECONDS
+        return time.monotonic() - checked.get(tenant, -math.inf) < most
 
     def expire(self) -> None:
         """Read the registry again at the next write."""

@@ -1,7 +1,7 @@
 """Run a program on a connection: the loop that sends its statements and hands it the answers.
 
 The loop is a coroutine, for connections that are awaited. On the others nothing in it waits, and
-`synchronous` runs it to its end.
+`run_synchronously` runs it to its end.
 """
 
 from __future__ import annotations
@@ -35,19 +35,15 @@ Job = Callable[[Any], T]
 """A function of a `JobConnection` that can run again from the start."""
 
 
-def synchronous(job: Callable[[Any], Coroutine[Any, Any, T]]) -> Job[T]:
-    """Return *job*, a coroutine function, as a function for connections that are not awaited."""
-
-    def run(connection: Any) -> T:
-        coroutine = job(connection)
-        try:
-            coroutine.send(None)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        raise AssertionError("a program was awaited on a connection that blocks")
-
-    return run
+def run_synchronously(job: Callable[[Any], Coroutine[Any, Any, T]], connection: Any) -> T:
+    """Run *job*, a coroutine function, on a connection that is not awaited."""
+    coroutine = job(connection)
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise AssertionError("a program was awaited on a connection that blocks")
 
 
 async def run_program(

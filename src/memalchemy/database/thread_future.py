@@ -51,6 +51,11 @@ class ThreadFuture(Generic[T]):
                 await wait_uncancelled(self._end)
             raise
 
+    def resolve_soon(self, result: Any, error: BaseException | None) -> None:
+        """Let the loop hand the result or the error to the task."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            self.loop.call_soon_threadsafe(self.resolve, result, error)
+
     def resolve(self, result: Any, error: BaseException | None) -> None:
         """Hand the result or the error to the task. Called in the loop."""
         self._has_ended = True

@@ -181,20 +181,6 @@ def insert_checkpoint_behind(
     return position
 
 
-def allot_to_checkpoint(
-    dialect: Dialect, values: Mapping[str, Any], *, mode: str, condition: str, parent: bool
-) -> Program[Allotted | None]:
-    """Allot the position of a checkpoint: see `append_checkpoint`."""
-    if mode == "create":
-        return (yield from allot_positions(dialect, "checkpoint", values, condition))
-    based = mode == "unchanged"
-    found = yield (
-        allot(dialect, purpose="checkpoint", condition=condition, based=based, parent=parent),
-        values,
-    )
-    return Allotted._make(found[0]) if found else None
-
-
 @varies
 def append_checkpoint(
     dialect: Dialect,
@@ -219,9 +205,15 @@ def append_checkpoint(
         written: the head that this process has written, if the base is one of its checkpoint's.
     """
     parent = needs_parent and values["p_parent_id"] is not None
-    head = yield from allot_to_checkpoint(
-        dialect, values, mode=mode, condition=condition, parent=parent
-    )
+    if mode == "create":
+        head = yield from allot_positions(dialect, "checkpoint", values, condition)
+    else:
+        based = mode == "unchanged"
+        moving = allot(
+            dialect, purpose="checkpoint", condition=condition, based=based, parent=parent
+        )
+        found = yield moving, values
+        head = Allotted._make(found[0]) if found else None
     if head is None:
         return None
     return (yield from insert_checkpoint_behind(dialect, head, values, retain=retain))

@@ -34,7 +34,6 @@ from sqlalchemy import (
 from memalchemy.dialects import Dialect
 from memalchemy.log.append import (
     Position,
-    allot_to_checkpoint,
     append_checkpoint,
     appends_at_once,
     insert_checkpoint_behind,
@@ -243,25 +242,27 @@ def _append_checkpoint(
     parent = needs_parent and values["p_parent_id"] is not None
     # The head of a signed log is signed with the number that is counted.
     counts_later = not (apart or parent)
-    head = None
     if counts_later and written is not None and (mode, condition) in _BEHIND_WRITTEN:
         move = move_written_head(dialect, condition=condition)
         found = yield move, {**values, **written.binds(), "p_new": 1}
-        head = Allotted._make(found[0]) if found else None
-    if head is None:
-        based = mode == "unchanged"
-        looked = yield from _look(
-            dialect, values, based=based, parent=parent, counts=not counts_later
-        )
-        if looked is None:
-            return None
-        values = looked
-        head = yield from allot_to_checkpoint(
-            dialect, values, mode=mode, condition=condition, parent=parent
-        )
-    if head is None:
+        if found:
+            head = Allotted._make(found[0])
+            return (yield from insert_checkpoint_behind(dialect, head, values, retain=retain))
+    looked = yield from _look(
+        dialect, values, based=mode == "unchanged", parent=parent, counts=not counts_later
+    )
+    if looked is None:
         return None
-    return (yield from insert_checkpoint_behind(dialect, head, values, retain=retain))
+    return (
+        yield from append_checkpoint.general(
+            dialect,
+            looked,
+            mode=mode,
+            condition=condition,
+            retain=retain,
+            needs_parent=needs_parent,
+        )
+    )
 
 
 @put_checkpoint.on(CITUS)

@@ -25,7 +25,7 @@ from memalchemy.errors import (
     SchemaTooNew,
     VersionTableLost,
 )
-from memalchemy.events import statements_are_observed
+from memalchemy.events import statement_subscribers
 from memalchemy.migrate import house_rows, views
 from memalchemy.migrate.words_version import words_note
 from memalchemy.schema import Base
@@ -463,7 +463,7 @@ def _make_sqlite_file(connection: Connection, dialect: Dialect) -> bool:
         return False
     # By the driver, unless somebody listens: SQLAlchemy takes as long for each as SQLite does.
     cursor = connection.connection.cursor()
-    execute = connection.exec_driver_sql if statements_are_observed() else cursor.execute
+    execute = connection.exec_driver_sql if statement_subscribers else cursor.execute
     for statement in statements:
         execute(statement)
     cursor.close()

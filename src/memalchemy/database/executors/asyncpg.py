@@ -27,7 +27,7 @@ from memalchemy.database.executors.loop_engines import LoopEngine
 from memalchemy.database.executors.sqlalchemy import SQLAlchemyExecutor
 from memalchemy.database.intent import Kind
 from memalchemy.dialects import Failure, dialect_of
-from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
+from memalchemy.events import StatementEvent, publish_statement, statement_subscribers
 from memalchemy.keys import encode_id
 from memalchemy.statements import Answer
 
@@ -184,13 +184,12 @@ class AsyncpgConnection(DirectConnection):
         if self.tenant is not None and not self._in_transaction:
             return await self._send_with_tenant(compiled, values, self.tenant)
         if compiled.width:
-            answer = self.raw.fetch(compiled.sql, *values, timeout=self._timeout_of(compiled.sql))
-            rows = compiled.rows(await self._await_translating_errors(compiled.sql, answer))
-            return Answer(rows, len(rows))
-        answer = self.raw.execute(compiled.sql, *values, timeout=self._timeout_of(compiled.sql))
-        status = await self._await_translating_errors(compiled.sql, answer)
-        number = status.rpartition(" ")[2]
-        return Answer((), int(number) if number.isdecimal() else -1)
+            fetching = self.raw.fetch(compiled.sql, *values, timeout=self._timeout_of(compiled.sql))
+            return _answer_of(
+                compiled, await self._await_translating_errors(compiled.sql, fetching)
+            )
+        executing = self.raw.execute(compiled.sql, *values, timeout=self._timeout_of(compiled.sql))
+        return _answer_without_rows(await self._await_translating_errors(compiled.sql, executing))
 
     async def _send_with_tenant(
         self, compiled: CompiledStatement, values: Sequence[Any], tenant: str
@@ -220,10 +219,8 @@ class AsyncpgConnection(DirectConnection):
                 self.drop(error)  # asyncpg has sent nothing, and the server waits for the end
             raise
         if compiled.width:
-            rows = compiled.rows(fetched)
-            return Answer(rows, len(rows))
-        number = prepared.get_statusmsg().rpartition(" ")[2]
-        return Answer((), int(number) if number.isdecimal() else -1)
+            return _answer_of(compiled, fetched)
+        return _answer_without_rows(prepared.get_statusmsg())
 
     async def _begin(self) -> None:
         try:
@@ -261,7 +258,7 @@ class AsyncpgConnection(DirectConnection):
         """Begin or end the transaction."""
         started = time.perf_counter()
         await self._await_translating_errors(sql, self.raw.execute(sql))
-        if statements_are_observed():
+        if statement_subscribers:
             seconds = time.perf_counter() - started
             publish_statement(StatementEvent(sql, self.dialect.name, self.driver, seconds))
 
@@ -315,6 +312,20 @@ class AsyncpgConnection(DirectConnection):
         self.raw.terminate()
         with suppress(DBAPIError):
             await greenlet_spawn(self.connection.exec_driver_sql, "SELECT 1")
+
+
+def _answer_of(compiled: CompiledStatement, fetched: Any) -> Answer:
+    answer = Answer(compiled.rows(fetched))
+    answer.touched = len(answer)
+    return answer
+
+
+def _answer_without_rows(status: str) -> Answer:
+    """Return the answer that a server's *status* tells, such as ``DELETE 3``."""
+    number = status.rpartition(" ")[2]
+    answer = Answer()
+    answer.touched = int(number) if number.isdecimal() else -1
+    return answer
 
 
 class WalledStatements:

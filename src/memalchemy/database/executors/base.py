@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
@@ -46,9 +46,9 @@ class Executor(abc.ABC):
         return False
 
     @abc.abstractmethod
-    async def run(
+    def run(
         self, job: Callable[[Any], Any], kind: Kind, attempt: Attempt, *, is_program: bool
-    ) -> Any:
+    ) -> Awaitable[Any]:
         """Run *job* once, as its *kind* asks, and return its result.
 
         With *is_program* it is a coroutine function, and its connection may be a

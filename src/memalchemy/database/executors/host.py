@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from memalchemy.database.connection_lock import ConnectionLock, connection_of
-from memalchemy.database.program_runner import synchronous
+from memalchemy.database.program_runner import run_synchronously
 from memalchemy.database.sqlite.aiosqlite_connection import AioSQLiteConnection
 from memalchemy.dialects import Dialect, dialect_of
 
@@ -55,7 +56,7 @@ async def run_on_host(
         theirs = dialect_of(connection)
         raise ValueError(f"connection= is of a {theirs} database, this one is {dialect}")
     if is_program:
-        job = synchronous(job)
+        job = partial(run_synchronously, job)
     if isinstance(connection, ThreadBound) or connection.sync_connection is None:
         return await connection.run_sync(job)
     lock = ConnectionLock.of(connection)

@@ -31,7 +31,7 @@ from memalchemy.database.executors.base import Attempt, Executor
 from memalchemy.database.executors.loop_engines import LoopEngine
 from memalchemy.database.first_statement import SESSION_TENANT, TransactionConnection
 from memalchemy.database.intent import Kind
-from memalchemy.database.program_runner import synchronous
+from memalchemy.database.program_runner import run_synchronously
 from memalchemy.database.sqlite import forks
 from memalchemy.database.tenant_wall import set_tenant_of
 from memalchemy.database.thread_future import wait_uncancelled
@@ -108,7 +108,7 @@ class SQLAlchemyExecutor(Executor):
         self, job: Callable[[Any], Any], kind: Kind, attempt: Attempt, *, is_program: bool
     ) -> Any:
         if is_program:
-            job = synchronous(job)
+            job = partial(run_synchronously, job)
         own_session = self._host_engine is None and self._autocommits
         if attempt.tenant is not None and not (own_session or kind == "maintenance"):
             # The tenant is the transaction's. A session of the host's must not keep one.

@@ -22,6 +22,7 @@ from memalchemy._unreadable_rows import UnreadableRows
 from memalchemy.database.compiled import CompiledStatement, CompiledStatements
 from memalchemy.database.direct_connection import DirectConnection
 from memalchemy.database.logging_filters import ENGINE_NAME
+from memalchemy.events import StatementEvent, publish_statement, statement_subscribers
 from memalchemy.statements import Answer
 
 STEPS_BETWEEN_CHECKS = 10_000
@@ -252,21 +253,41 @@ class SQLiteDirectConnection(DirectConnection):
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection, _statements)
+        self._cursor: Any = None
+        """The cursor of all statements, of which nothing is open between two of them."""
 
     async def _send(self, compiled: CompiledStatement, values: Sequence[Any]) -> Answer:
-        cursor = self.raw.cursor()
+        cursor = self._cursor or self._open_cursor()
         try:
             cursor.execute(compiled.sql, values)
-            rows = compiled.rows(cursor.fetchall()) if compiled.width else ()
-            return Answer(rows, cursor.rowcount)
-        except sqlite3.Error as error:
+            answer = Answer(compiled.rows(cursor.fetchall()) if compiled.width else ())
+            answer.touched = cursor.rowcount
+            return answer
+        except Exception as error:
+            self._cursor = None
+            cursor.close()  # it may be in the middle of its rows
+            if not isinstance(error, sqlite3.Error):
+                raise
             if str(error).startswith("Could not decode to UTF-8"):
                 return self._send_with_undecodable_text(compiled, values)
             raise DBAPIError.instance(
                 compiled.sql, None, error, sqlite3.Error, hide_parameters=True, dialect=self.dialect
             ) from error
-        finally:
-            cursor.close()
+
+    def execute_control(self, sql: str) -> None:
+        """Begin or end a transaction."""
+        cursor = self._cursor or self._open_cursor()
+        if not statement_subscribers:
+            cursor.execute(sql)
+            return
+        started = time.perf_counter()
+        cursor.execute(sql)
+        seconds = time.perf_counter() - started
+        publish_statement(StatementEvent(sql, self.dialect.name, self.driver, seconds))
+
+    def _open_cursor(self) -> Any:
+        self._cursor = self.raw.cursor()
+        return self._cursor
 
     def _send_with_undecodable_text(
         self, compiled: CompiledStatement, values: Sequence[Any]
@@ -289,7 +310,7 @@ class SQLiteDirectConnection(DirectConnection):
         cursor = self.raw.cursor()
         try:
             cursor.execute(compiled.sql, values)
-            return Answer(compiled.rows(cursor.fetchall()), cursor.rowcount)
+            return Answer(compiled.rows(cursor.fetchall()))
         finally:
             cursor.close()
             self.raw.text_factory = before

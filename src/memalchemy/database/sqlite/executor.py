@@ -7,7 +7,7 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
@@ -24,7 +24,7 @@ from memalchemy._retry import CONFLICTS, retry_while_busy
 from memalchemy.database.executors.base import Attempt, Executor
 from memalchemy.database.intent import Kind
 from memalchemy.database.logging_filters import ENGINE_NAME
-from memalchemy.database.program_runner import synchronous
+from memalchemy.database.program_runner import run_synchronously
 from memalchemy.database.sqlite import forks
 from memalchemy.database.sqlite.aiosqlite_connection import AioSQLiteConnection
 from memalchemy.database.sqlite.backup import Progress, back_up, complete_or_absent
@@ -93,25 +93,25 @@ class SQLiteExecutor(Executor):
             self._connect_writer, self._check_same_file, is_the_database=path is None
         )
 
-    async def run(
+    def run(
         self, job: Callable[[Any], Any], kind: Kind, attempt: Attempt, *, is_program: bool
-    ) -> Any:
-        if is_program:
-            job = synchronous(job)
+    ) -> Awaitable[Any]:
         if self._read_only and kind not in ("read", "read_transaction"):
             raise ReadOnly
+        if is_program:
+            job = partial(run_synchronously, job)
         if kind == "maintenance":
-            return await self._run_in_autocommit(job)
+            return self._run_in_autocommit(job)
         if not is_program:
             job = partial(_run_on_sqlalchemy, job)
         if kind in ("read", "read_transaction") and self._path is not None:
             with self._lock:
                 if self._readers is None:
                     self._readers = Readers(self._connect_reader, self._check_same_file)
-                result = self._readers.submit(job)
-            return await result
-        self._refuse_while_held()
-        return await self.writer.run(job)
+                return self._readers.submit(job)
+        if _leases.get():
+            self._refuse_while_held()
+        return self.writer.run(job)
 
     def allow_creation(self) -> None:
         self.may_create = True

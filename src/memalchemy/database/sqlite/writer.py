@@ -12,8 +12,7 @@ import contextlib
 import queue
 import sqlite3
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -24,7 +23,6 @@ from memalchemy import _detached
 from memalchemy.database.sqlite import forks
 from memalchemy.database.sqlite.connections import SQLiteDirectConnection
 from memalchemy.database.thread_future import ThreadFuture, resolve
-from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
 
 T = TypeVar("T")
 Job = Callable[[SQLiteDirectConnection], Any]
@@ -87,7 +85,7 @@ class Writer:
         if not is_the_database:
             forks.keep(self)
 
-    async def run(self, job: Callable[[SQLiteDirectConnection], T]) -> T:
+    def run(self, job: Callable[[SQLiteDirectConnection], T]) -> Awaitable[T]:
         """Return the result of *job* after its commit.
 
         A job that is cancelled before its transaction has begun never starts. Later the
@@ -96,15 +94,17 @@ class Writer:
         """
         reply: ThreadFuture[T] = ThreadFuture()
         with self._lock:
-            self._start_thread()
+            if self._thread is None:
+                self._start_thread()
             self._queue.put((job, reply))
-        return await reply.settled()
+        return reply.settled()
 
     def lease(self) -> WriterLease:
         """Queue a lease. From ``granted`` on the writer waits until `WriterLease.give_back`."""
         lease = WriterLease()
         with self._lock:
-            self._start_thread()
+            if self._thread is None:
+                self._start_thread()
             self._queue.put(lease)
         return lease
 
@@ -132,11 +132,10 @@ class Writer:
             self._disconnect()
 
     def _start_thread(self) -> None:
-        if self._thread is None:
-            self._thread = _detached.create_thread(
-                self._run_queue, self._ending, name="memalchemy-writer"
-            )
-            self._thread.start()
+        self._thread = _detached.create_thread(
+            self._run_queue, self._ending, name="memalchemy-writer"
+        )
+        self._thread.start()
 
     def _run_queue(self, ending: threading.Thread | None) -> None:
         if ending is not None:
@@ -173,6 +172,10 @@ class Writer:
         return batch, item
 
     def _run_batch(self, batch: list[QueuedJob]) -> None:
+        """Run jobs in one transaction; if one of them fails, each in a transaction of its own."""
+        if len(batch) == 1:
+            self._run_alone(*batch[0])
+            return
         live = [(job, reply) for job, reply in batch if reply.is_wanted]
         if not live:
             return
@@ -184,30 +187,30 @@ class Writer:
             return
         # A wait for another process may have been long.
         live = [(job, reply) for job, reply in live if reply.claim()]
-        if not live:
-            self._roll_back(connection)
+        # A failure is not lost: each job runs again alone and reports its own error.
+        with contextlib.suppress(Exception):
+            results = self._run_and_commit(connection, [job for job, _ in live])
+            resolve((r, result, None) for (_, r), result in zip(live, results, strict=True))
             return
-        has_begun = True
-        if len(live) > 1:
-            # A failure is not lost: each job runs again alone and reports its own error.
-            with contextlib.suppress(Exception):
-                results = self._run_and_commit(connection, [job for job, _ in live])
-                resolve((r, result, None) for (_, r), result in zip(live, results, strict=True))
-                return
-            has_begun = False
         for job, reply in live:
-            if not (has_begun or reply.is_wanted):
-                resolve([(reply, None, None)])
-                continue
-            try:
-                if not has_begun:
-                    connection = self._begin_immediate()
-                has_begun = False
-                (result,) = self._run_and_commit(connection, [job])
-            except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the job
-                resolve([(reply, None, error)])
-            else:
-                resolve([(reply, result, None)])
+            self._run_alone(job, reply, is_claimed=True)
+
+    def _run_alone(self, job: Job, reply: ThreadFuture[Any], *, is_claimed: bool = False) -> None:
+        """Run a job in a transaction of its own, and tell its result or its error."""
+        if reply.future.cancelled():
+            if is_claimed:
+                reply.resolve_soon(None, None)
+            return
+        try:
+            connection = self._begin_immediate()
+            # A wait for another process may have been long.
+            jobs = [job] if is_claimed or reply.claim() else []
+            results = self._run_and_commit(connection, jobs)
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the job
+            reply.resolve_soon(None, error)
+        else:
+            for result in results:
+                reply.resolve_soon(result, None)
 
     def _begin_immediate(self) -> SQLiteDirectConnection:
         self._check()
@@ -216,33 +219,27 @@ class Writer:
             self._direct.register()
         elif self._direct.raw.in_transaction:
             # The last transaction failed, and so did its ROLLBACK.
-            self._execute_control(self._direct, "ROLLBACK")
-        self._execute_control(self._direct, "BEGIN IMMEDIATE")
+            self._direct.execute_control("ROLLBACK")
+        self._direct.execute_control("BEGIN IMMEDIATE")
         return self._direct
 
     def _run_and_commit(self, connection: SQLiteDirectConnection, jobs: list[Job]) -> list[Any]:
+        """Run jobs in the transaction that has begun, and commit it."""
+        results = []
         try:
-            results = [job(connection) for job in jobs]
-            self._execute_control(connection, "COMMIT")
+            for job in jobs:
+                results.append(job(connection))
+            connection.execute_control("COMMIT")
         except BaseException:
             self._roll_back(connection)
             raise
         return results
 
-    def _execute_control(self, connection: SQLiteDirectConnection, sql: str) -> None:
-        """Begin or end a transaction."""
-        if not statements_are_observed():
-            connection.raw.execute(sql)
-            return
-        started = time.perf_counter()
-        connection.raw.execute(sql)
-        publish_statement(StatementEvent(sql, "sqlite", "sqlite3", time.perf_counter() - started))
-
     def _roll_back(self, connection: SQLiteDirectConnection) -> None:
         """Roll the transaction back, or close the connection if that fails."""
         try:
             if connection.raw.in_transaction:  # a full disk or a failed COMMIT may have rolled back
-                self._execute_control(connection, "ROLLBACK")
+                connection.execute_control("ROLLBACK")
         except sqlite3.Error:
             if not self._is_the_database:
                 connection.connection.invalidate()  # so that closing sends no ROLLBACK

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache
 from typing import Any
@@ -82,7 +82,7 @@ def pgvector() -> Any:
 
 
 def _utc(value: datetime | None) -> datetime | None:
-    return None if value is None else utc(value)
+    return value if value is None or value.tzinfo is UTC else utc(value)
 
 
 def _utc_of_server(value: datetime | None) -> datetime | None:

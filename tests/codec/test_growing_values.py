@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Callable
 from typing import Any
 
+import ormsgpack
 import pytest
 
+from memalchemy import Checkpointer, Database, NotSerialisable
 from memalchemy.codec.deltas import Comparison, apply_deltas, edits, encode_delta
 from memalchemy.codec.values import encode_state
 
@@ -106,3 +109,79 @@ def test_a_field_in_front_of_a_history_does_not_store_the_history_again(front: s
     before = {"at": front, "history": history}
     after = {"at": front[::-1], "history": [*history, noise(100)]}
     assert len(step(before, after)) < 1000
+
+
+# --- Letters that begin as bytes do ---------------------------------------------------------------
+
+SHARED = [*range(0xC4, 0xCA), *range(0xD4, 0xD9)]
+"""The bytes that begin bytes or an extension of MessagePack, and a letter in UTF-8 as well."""
+PLAIN = {name: nest for name, nest in NESTS.items() if name != "tagged"}
+
+
+def written_in(lead: int) -> list[str]:
+    """Messages of letters that begin with the byte *lead*, as Polish or Hebrew ones do."""
+    letters = bytes([lead, 0x80]).decode(), *(bytes([lead, n]).decode() for n in range(0x81, 0xBF))
+    return ["".join(NOISE.choices(letters, k=40)) for _ in range(300)]
+
+
+@pytest.mark.parametrize(
+    "nest", sorted(PLAIN.keys() - {"two of them"})
+)  # whose middle is written anew
+@pytest.mark.parametrize("lead", SHARED, ids=hex)
+async def test_a_step_looks_at_what_it_adds_in_whatever_script(
+    lead: int, nest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages, wrap, looked_at = written_in(lead), PLAIN[nest], [0]
+    referents = gc.get_referents
+
+    def counting(*given: Any) -> list[Any]:
+        looked_at[0] += len(given)
+        return referents(*given)
+
+    async with Database("sqlite://") as db:
+        checkpointer = Checkpointer(db)
+        await checkpointer.save({"v": wrap(messages[:290])}, "t")
+        monkeypatch.setattr(gc, "get_referents", counting)
+        for count in range(291, 300):
+            await checkpointer.save({"v": wrap(messages[:count])}, "t")
+        monkeypatch.undo()
+        assert await checkpointer.load("t") == {"v": wrap(messages[:299])}
+
+    assert looked_at[0] < 9 * 40
+
+
+BINARY: dict[str, Callable[[], Any]] = {
+    "bytes": lambda: b"\xff" * 150,
+    "no bytes": lambda: b"",
+    "bytes that are text": lambda: "ł".encode() * 70,
+    "a bytearray": lambda: bytearray(150),
+    "a memoryview": lambda: memoryview(b"abc"),
+    "an extension": lambda: ormsgpack.Ext(5, b"abc"),
+}
+
+
+@pytest.mark.parametrize("nest", PLAIN)
+@pytest.mark.parametrize("kind", BINARY)
+@pytest.mark.parametrize("lead", [0xC5, 0xD7], ids=hex)
+async def test_what_is_added_is_of_its_own_type_in_whatever_script(
+    lead: int, kind: str, nest: str
+) -> None:
+    messages: list[Any] = written_in(lead)
+    wrap, dice = PLAIN[nest], random.Random(f"{lead} {kind} {nest}")
+
+    def put_in(value: Any) -> list[Any]:
+        at = dice.choice([0, len(messages), dice.randrange(len(messages))])
+        return [*messages[:at], dice.choice([value, {"image": value}, [value]]), *messages[at:]]
+
+    async with Database("sqlite://") as db:
+        checkpointer = Checkpointer(db)
+        for _ in range(8):
+            await checkpointer.save({"v": wrap(messages)}, "t")
+            state = {"v": wrap(put_in(BINARY[kind]()))}
+            if "bytes" in kind and "array" not in kind:
+                await checkpointer.save(state, "t")
+                assert await checkpointer.load("t") == state
+                messages = messages[1:]
+            else:
+                with pytest.raises(NotSerialisable):
+                    await checkpointer.save(state, "t")

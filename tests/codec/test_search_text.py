@@ -17,6 +17,7 @@ from states import states as any_states
 from texts import texts
 
 from memalchemy.codec import search_text as search_text_module
+from memalchemy.codec import touched_parts
 from memalchemy.codec.deltas import Comparison
 from memalchemy.codec.search_text import (
     MAX_TEXT,
@@ -335,7 +336,7 @@ def test_the_work_for_a_step_does_not_grow_with_the_history() -> None:
             return real(value)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search_text_module, "ormsgpack", Counting)
+        patch.setattr(touched_parts, "ormsgpack", Counting)
         assert list(added_texts(after, new, Comparison(parent))) == ["user", "goodbye"]
     assert calls < 10
 

@@ -100,7 +100,8 @@ class SaveRoads:
         )
         self._allots_first = db.guard.allots_first
         self._memory = LogMemory(db)
-        self._overhead = db.keyring.stored_size(b"")
+        self.overhead: int = db.keyring.stored_size(b"")
+        """Bytes that a payload takes more as it is stored."""
         self._planned: _Roads | None = None
 
     @property
@@ -304,7 +305,7 @@ class SaveRoads:
             "p_rests_on": request.rests_on,
             "p_meta": request.metadata,
             "p_raw_size": draft.raw_size,
-            "p_stored_size": len(draft.payload) + self._overhead,
+            "p_stored_size": len(draft.payload) + self.overhead,
             "p_occurred_at": request.occurred_at,
             "p_created_at": request.now,
             "p_kind": draft.kind,
@@ -316,6 +317,7 @@ class SaveRoads:
             "p_radix": draft.radix,
             "p_search_text": words,
             "p_payload": draft.payload,
+            "p_signature": None,
         }
         if self._retention is not None:
             row |= retention_binds(self._retention, request.now)

@@ -126,7 +126,7 @@ class Saver:
             again = partial(self._attempt, request, tries, connection, event)
             saved = await retry_when_overtaken(again, tried=tries.made)
         stored, tip, position = saved
-        event.payload_bytes = self.db.keyring.stored_size(stored.payload)
+        event.payload_bytes = len(stored.payload) + self.roads.overhead
         event.state_bytes = stored.raw_size
         new = stored.as_tip(
             request.checkpoint_id,
@@ -437,10 +437,10 @@ async def encode_off_loop(
     parent = None if held is None else Comparison(held)
 
     def known(key: str, encoded: bytes) -> bool:
-        """Return whether the value held nothing binary, and what was added looks like none."""
+        """Return whether the value held nothing binary, and nothing was added that is."""
         assert parent is not None
         assert tip is not None
-        return key in tip.textual and not values.may_be_binary(parent.adds(key, encoded))
+        return key in tip.textual and not parent.adds_binary(key, encoded, state[key])
 
     parts, left, textual = values.encode_plain(state, None if parent is None else known)
     heavy = bool(left) and values.is_heavy(state[key] for key in left)

@@ -24,7 +24,16 @@ import ormsgpack
 
 from memalchemy._bounds import unpack_plain
 from memalchemy.codec.compression import TINY, compress, decompress
-from memalchemy.codec.values import MAX_STATE_BYTES, UNREADABLE, Parts, decode_key, encode_key
+from memalchemy.codec.touched_parts import touched_parts
+from memalchemy.codec.values import (
+    MAX_STATE_BYTES,
+    UNREADABLE,
+    Parts,
+    decode_key,
+    encode_key,
+    holds_binary,
+    may_be_binary,
+)
 from memalchemy.errors import Corrupt
 
 CODEC = "splice"
@@ -270,9 +279,19 @@ class Comparison:
             found = self._found[key] = new, edits(self.parts.get(key, b""), new)
         return found[1]
 
-    def adds(self, key: str, new: bytes) -> bytes:
-        """Return the bytes that *new* has and the state's own value has not, joined."""
-        return b"".join([new[low:high] for low, high in added(self.edits(key, new))])
+    def adds_binary(self, key: str, new: bytes, value: Any) -> bool:
+        """Return whether *new*, the encoding of *value*, has bytes or extensions that are new.
+
+        The time goes by what was added.
+        """
+        ranges = added(self.edits(key, new))
+        pieces = []
+        for low, high in ranges:
+            pieces.append(new[low:high])
+        # A length, or a letter of many scripts, has such bytes, too.
+        if not may_be_binary(b"".join(pieces)):
+            return False
+        return holds_binary(touched_parts(value, new, ranges))
 
 
 def added(changes: Iterable[Edit]) -> list[tuple[int, int]]:

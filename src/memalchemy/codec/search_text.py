@@ -23,13 +23,12 @@ from contextlib import suppress
 from itertools import accumulate, chain
 from typing import Any
 
-import ormsgpack
-
 from memalchemy._bounds import parse_plain_json, unpack
 from memalchemy.codec import foreign_msgpack
 from memalchemy.codec.deltas import Comparison, added, edits
 from memalchemy.codec.first_tokens import first_tokens
 from memalchemy.codec.tokens import MAX_TOKEN, tokens
+from memalchemy.codec.touched_parts import Range, header_size, touched_parts
 from memalchemy.codec.values import TAGGED, Parts, decode_state
 from memalchemy.contracts import Packed
 
@@ -253,7 +252,7 @@ def added_texts(state: Mapping[str, Any], new: Parts, parent: Comparison | None)
                 changes = edits(old.removeprefix(TAGGED), encoded)
             else:
                 changes = parent.edits(key, encoded)
-            parts = _parts_at_byte_ranges(value, encoded, added(changes))
+            parts = _texts_at(value, encoded, added(changes))
         found.append(_texts_in(parts, tagged=tagged))
     return chain.from_iterable(found)
 
@@ -366,21 +365,14 @@ def _leaves_of_json(value: Any) -> list[str]:
     return found
 
 
-Range = tuple[int, int]
-
-
-def _parts_at_byte_ranges(value: Any, encoded: bytes, ranges: list[Range]) -> list[Any]:
-    """Return the parts of a value that *ranges* of its encoding touch; both are in order."""
+def _texts_at(value: Any, encoded: bytes, ranges: list[Range]) -> list[Any]:
+    """Return the parts of a value that *ranges* of its encoding touch; of texts the words alone."""
     found: list[Any] = []
-    left = [(value, 0, len(encoded), ranges)]
-    while left:
-        part, start, end, touching = left.pop()
-        kind = type(part)
-        if _is_covered(start, end, touching) or (kind is dict and part.keys() == {"~x"}):
-            found.append(part)  # ~x is a text with lone surrogates, encoded as bytes
-            continue
-        body = start + _HEADERS.get(encoded[start], 1)
-        if kind is str:
+    for part, start, end, touching in touched_parts(value, encoded, ranges):
+        if touching is None:
+            found.append(part)
+        elif type(part) is str:
+            body = start + header_size(encoded, start)
             # The ranges are in order: the first begins in the header if the length has changed.
             for low, high in touching:
                 first, last = max(low, body), min(high, end)
@@ -388,48 +380,6 @@ def _parts_at_byte_ranges(value: Any, encoded: bytes, ranges: list[Range]) -> li
                 is_cut = touching[0][0] < body < high and low <= end
                 if first < last or is_cut:
                     found.append(_string_part(encoded, first, last, body, end))
-        elif kind in (list, dict):
-            inside = [one for one in touching if one[1] > body]
-            if inside:
-                left += _children_touching(part, end, inside)
-    return found
-
-
-def _is_covered(start: int, end: int, ranges: list[Range]) -> bool:
-    """Return whether one of *ranges* has all of ``[start, end)``."""
-    for low, high in ranges:  # noqa: SIM110 - a generator is a call more for each range
-        if low <= start and end <= high:
-            return True
-    return False
-
-
-_HEADERS = {0xD9: 2, 0xDA: 3, 0xDC: 3, 0xDE: 3, 0xDB: 5, 0xDD: 5, 0xDF: 5}
-"""Bytes before the content of a MessagePack value, by its first byte; of other values 1."""
-
-
-def _children_touching(
-    value: Any, end: int, ranges: list[Range]
-) -> list[tuple[Any, int, int, list[Range]]]:
-    """Return the members of a container that ends at *end*, and the ranges that touch each.
-
-    The last comes first: most additions are at the end, and nothing before them is looked at.
-    """
-    found: list[tuple[Any, int, int, list[Range]]] = []
-    named = type(value) is dict
-    at, lowest = end, ranges[0][0]
-    for item in reversed(value.items() if named else value):
-        if at < lowest:
-            break
-        name, child = item if named else (None, item)
-        first = at - len(ormsgpack.packb(child))
-        touching, overlaps = [], False
-        for low, high in ranges:
-            if first <= high and low <= at:
-                touching.append((low, high))
-                overlaps = overlaps or (first < high and low < at)
-        if overlaps:
-            found.append((child, first, at, touching))
-        at = first - (len(ormsgpack.packb(name)) if named else 0)
     return found
 
 

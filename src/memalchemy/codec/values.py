@@ -144,8 +144,10 @@ def encode_plain(
     for key, value in state.items():
         if type(key) is not str:
             raise NotSerialisable("", f"has a key that is not a str: {type(key).__name__}")
-        parts[key] = encoded = _encode_plain(value)
-        if not encoded:
+        try:
+            parts[key] = encoded = ormsgpack.packb(value, option=_OPTIONS)
+        except TypeError:  # it is refused
+            parts[key] = b""
             remaining.append(key)
             continue
         if known is not None and len(encoded) >= _SHORT and known(key, encoded):
@@ -315,6 +317,11 @@ def may_be_binary(encoded: bytes) -> bool:
     if len(encoded) < _SHORT:
         return len(encoded.translate(None, _ALL_BINARY_MARKS)) < len(encoded)
     return any(map(encoded.__contains__, _BINARY_MARKS))
+
+
+def holds_binary(value: Any) -> bool:
+    """Return whether something in *value*, of any kind, is written as bytes or as an extension."""
+    return bool(_binary_kinds(value))
 
 
 def _binary_kinds(value: Any) -> frozenset[type]:

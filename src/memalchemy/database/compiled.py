@@ -51,13 +51,16 @@ class CompiledStatement:
         self.sql: str = str(compiled)
         self._constants: Mapping[str, Any] = compiled.params
         in_order = compiled.positiontup or ()
-        types = {name: compiled.binds[name].type for name in in_order}
-        found = ((name, processor(type_, "bind_processor")) for name, type_ in types.items())
-        self._processors = [(name, process) for name, process in found if process is not None]
-        self._none_is_a_value = {
-            name for name, process in self._processors if not _is_null(process)
-        }
-        """The binds whose type has a value for None, as JSON has, or refuses it."""
+        places: dict[str, list[int]] = {}
+        for place, name in enumerate(in_order):
+            places.setdefault(name, []).append(place)
+        self._processors: list[tuple[int, list[int], Callable[[Any], Any], bool]] = []
+        """The place of a bind and its other places, what converts its value, and whether its type
+        has a value for None, as JSON has, or refuses it."""
+        for name, (first, *others) in places.items():
+            process = processor(compiled.binds[name].type, "bind_processor")
+            if process is not None:
+                self._processors.append((first, others, process, not _is_null(process)))
         self._in_order = _getter_of_values(in_order)
         columns = statement.exported_columns
         self.width: int = len(columns)
@@ -81,14 +84,19 @@ class CompiledStatement:
         self._checked: set[tuple[type, ...]] = set()
         """The combinations of types that rows were found to have, and may have."""
 
-    def values(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
+    def values(self, given: Mapping[str, Any]) -> list[Any]:
         """Return the values to send, in the order of the text's placeholders."""
-        values = {**self._constants, **given}
-        for name, process in self._processors:
-            value = values[name]
-            if value is not None or name in self._none_is_a_value:
-                values[name] = process(value)
-        return self._in_order(values)
+        try:
+            values = list(self._in_order(given))
+        except KeyError:  # of a constant, which need not be given
+            values = list(self._in_order({**self._constants, **given}))
+        for place, others, process, takes_none in self._processors:
+            value = values[place]
+            if value is not None or takes_none:
+                value = values[place] = process(value)
+                for other in others:
+                    values[other] = value
+        return values
 
     def rows(self, fetched: Iterable[Iterable[Any]]) -> list[Any]:
         """Read the rows that the driver fetched.

@@ -195,7 +195,8 @@ class LogSigner:
             Overtaken: another writer has begun one of the logs.
             Corrupt: a log has rows that nobody signed, or a head is not what was signed.
         """
-        yield from self._prove_heads(self._locked - self._logs.keys())
+        if self._locked:
+            yield from self._prove_heads(self._locked - self._logs.keys())
         for log_id, log in self._logs.items():
             rows = yield read_signed_head(self._dialect, locks=False), {"k_log_id": log_id}
             if not rows:

@@ -53,6 +53,20 @@ def is_paired(character: str) -> bool:
     return [term.prefix for term in query_terms(character)] == [True]
 
 
+@examples(400)
+@given(texts, st.sampled_from([" \u0301", " \u200c "]))
+def test_tokens_are_the_same_whatever_else_is_in_the_text(words: str, mark: str) -> None:
+    """A mark of its own, which is part of no word, lets a text be folded run after run."""
+    assert tokens(words + mark) == tokens(words)
+    assert tokens(mark + " " + words) == tokens(words)
+
+
+def test_each_character_is_folded_alike_alone_and_beside_marks() -> None:
+    for code in range(0x80, 0x20000):
+        text = f"a{chr(code)}b {chr(code)}"
+        assert tokens(text + " \u0301") == tokens(text), hex(code)
+
+
 @examples(200)
 @given(texts)
 def test_a_text_has_the_same_tokens_in_every_normal_form(words: str) -> None:

@@ -239,6 +239,29 @@ def units_of(text: str, low: int, high: int) -> Iterator[tuple[int, int]]:
 
 def _fold(text: str) -> str:
     """Fold what is beyond ASCII; what is beyond ASCII afterwards is a part of a word."""
+    if _MARKED.search(text):
+        return _fold_runs(text)
+    changed: list[tuple[str, str]] = []
+    for character in set("".join(_BEYOND_ASCII.findall(text))):
+        folded = _FOLDS_ALONE[character]
+        if folded is None:
+            return _fold_runs(text)
+        if folded != character:
+            changed.append((character, folded))
+    if len(changed) > _MANY:
+        return _fold_runs(text)
+    for character, folded in changed:
+        text = text.replace(character, folded)
+    return text
+
+
+_MARKED = re.compile("[\u0900-\u0dff\u0e00-\u109f\u1780-\u17ff]")
+"""Scripts of India and of Southeast Asia, whose words have marks, which may be composed."""
+_MANY = 40
+"""Different characters of a text from which on it is faster to fold run after run."""
+
+
+def _fold_runs(text: str) -> str:
     # No mark that is kept composes with an ASCII letter, so each run can be folded by itself.
     return _BEYOND_ASCII.sub(_folded, text)
 
@@ -268,6 +291,30 @@ class _Folds(dict[int, str]):
 
 
 _FOLDS = _Folds()
+
+
+class _FoldsAlone(dict[str, str | None]):
+    """What stands for a character whatever is beside it; ``None`` for one that may be composed.
+
+    Nothing of it is folded again, so that characters can be replaced in any order.
+    """
+
+    def __missing__(self, character: str) -> str | None:
+        folded = _FOLDS[ord(character)]
+        is_selector = "\ufe00" <= character <= "\ufe0f"  # of the form of an emoji
+        depends = character == _ZWNJ or (_is_part(character) and not is_selector)
+        for one in folded:
+            depends = depends or _is_part(one) or (not one.isascii() and _FOLDS[ord(one)] != one)
+        found = self[character] = None if depends else folded
+        return found
+
+
+def _is_part(character: str) -> bool:
+    """Return whether it may be composed with one before it: a mark, or a part of Hangul."""
+    return unicodedata.category(character)[0] == "M" or "\u1100" <= character <= "\u11ff"
+
+
+_FOLDS_ALONE = _FoldsAlone()
 
 
 def _fold_part(character: str) -> str:

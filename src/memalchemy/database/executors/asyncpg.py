@@ -11,7 +11,7 @@ import struct
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from asyncpg import InterfaceError, InternalClientError, PostgresError
 from asyncpg.exceptions import InvalidCachedStatementError
@@ -32,6 +32,8 @@ from memalchemy.keys import encode_id
 from memalchemy.statements import Answer
 
 T = TypeVar("T")
+
+_DRIVER_ERRORS = PostgresError, InterfaceError, InternalClientError, OSError
 
 _PREPARED = "memalchemy_prepared"
 """The key of `Connection.info` for the texts that were prepared on the connection."""
@@ -183,13 +185,15 @@ class AsyncpgConnection(DirectConnection):
     async def _send(self, compiled: CompiledStatement, values: Sequence[Any]) -> Answer:
         if self.tenant is not None and not self._in_transaction:
             return await self._send_with_tenant(compiled, values, self.tenant)
-        if compiled.width:
-            fetching = self.raw.fetch(compiled.sql, *values, timeout=self._timeout_of(compiled.sql))
-            return _answer_of(
-                compiled, await self._await_translating_errors(compiled.sql, fetching)
-            )
-        executing = self.raw.execute(compiled.sql, *values, timeout=self._timeout_of(compiled.sql))
-        return _answer_without_rows(await self._await_translating_errors(compiled.sql, executing))
+        sql, timeout = compiled.sql, None
+        if self._statement_timeout is not None:
+            timeout = self._timeout_of(sql)
+        try:
+            if compiled.width:
+                return _answer_of(compiled, await self.raw.fetch(sql, *values, timeout=timeout))
+            return _answer_without_rows(await self.raw.execute(sql, *values, timeout=timeout))
+        except _DRIVER_ERRORS as error:
+            await self._raise_translated(sql, error)
 
     async def _send_with_tenant(
         self, compiled: CompiledStatement, values: Sequence[Any], tenant: str
@@ -278,30 +282,34 @@ class AsyncpgConnection(DirectConnection):
         """Await *answer*; raise SQLAlchemy's error for asyncpg's."""
         try:
             return await answer
-        except (PostgresError, InterfaceError, InternalClientError, OSError) as error:
-            # asyncpg raises InternalClientError if the server has said that it ends the connection.
-            lost = self.raw.is_closed() or isinstance(error, InternalClientError)
-            if not lost and "another operation is in progress" in str(error):
-                # A task still uses this connection after returning it: asyncpg has sent nothing.
-                refused = RolledBack("the connection was in use by somebody else")
-                self.drop(refused)
-                raise refused from error
-            failure, _ = self._ours.classify(error)
-            if lost or failure is Failure.READ_ONLY:
-                # The others lead to the same node, which takes no writes.
-                await self._invalidate_pool()
-            elif failure is Failure.NOT_PREPARED:
-                self.raw.terminate()
-                self.connection.invalidate(error)
-            raise DBAPIError.instance(
-                sql,
-                None,
-                error,
-                Exception,
-                hide_parameters=True,
-                connection_invalidated=lost,
-                dialect=self.dialect,
-            ) from error
+        except _DRIVER_ERRORS as error:
+            await self._raise_translated(sql, error)
+
+    async def _raise_translated(self, sql: str, error: Exception) -> NoReturn:
+        """Raise SQLAlchemy's error for one of asyncpg's, and give up what it has spoilt."""
+        # asyncpg raises InternalClientError if the server has said that it ends the connection.
+        lost = self.raw.is_closed() or isinstance(error, InternalClientError)
+        if not lost and "another operation is in progress" in str(error):
+            # A task still uses this connection after returning it: asyncpg has sent nothing.
+            refused = RolledBack("the connection was in use by somebody else")
+            self.drop(refused)
+            raise refused from error
+        failure, _ = self._ours.classify(error)
+        if lost or failure is Failure.READ_ONLY:
+            # The others lead to the same node, which takes no writes.
+            await self._invalidate_pool()
+        elif failure is Failure.NOT_PREPARED:
+            self.raw.terminate()
+            self.connection.invalidate(error)
+        raise DBAPIError.instance(
+            sql,
+            None,
+            error,
+            Exception,
+            hide_parameters=True,
+            connection_invalidated=lost,
+            dialect=self.dialect,
+        ) from error
 
     async def _invalidate_pool(self) -> None:
         """Replace this connection, and each of the pool when it is asked for the next time.

@@ -112,7 +112,16 @@ class Batcher:
         if queue is None:
             queue = self._queues[loop] = _Queue()
         if queue.running < LANES and not queue.waiting and row.sequence not in queue.busy:
-            return await self._write_alone(row, queue, alone)
+            # Its caller writes it, in the place of a lane.
+            queue.running += 1
+            queue.busy.add(row.sequence)
+            try:
+                return await alone()
+            finally:
+                queue.busy.discard(row.sequence)
+                queue.running -= 1
+                if queue.waiting:
+                    self._start_lane(queue)
         mine = _Waiting(row, event, send, loop.create_future(), tenant)
         queue.waiting.append(mine)
         self._start_lane(queue)
@@ -123,20 +132,6 @@ class Batcher:
                 await asyncio.wait([mine.sending])
             raise
         return result
-
-    async def _write_alone(
-        self, row: BatchedRow[T], queue: _Queue, alone: Callable[[], Awaitable[T]]
-    ) -> T:
-        """Write *row* as its caller, in the place of a lane."""
-        queue.running += 1
-        queue.busy.add(row.sequence)
-        try:
-            return await alone()
-        finally:
-            queue.busy.discard(row.sequence)
-            queue.running -= 1
-            if queue.waiting:
-                self._start_lane(queue)
 
     def _start_lane(self, queue: _Queue) -> None:
         """Start a lane for what waits, unless enough of them run."""

@@ -6,6 +6,7 @@ Without pgvector vectors are stored as bytes. Tables may be spread over the node
 from __future__ import annotations
 
 import os
+import select
 import socket
 import uuid
 from collections.abc import Callable, Mapping
@@ -233,7 +234,11 @@ def _has_ended(descriptor: int) -> bool:
 
     The first byte of such a message is E. What is encrypted cannot be told from a session's ticket.
     """
-    if not hasattr(socket, "MSG_DONTWAIT"):  # Windows
+    if not hasattr(select, "poll"):  # Windows
+        return False
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    if not waiting.poll(0):
         return False
     end = socket.socket(fileno=os.dup(descriptor))
     try:

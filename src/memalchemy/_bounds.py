@@ -18,7 +18,7 @@ from decimal import Decimal
 from functools import lru_cache
 from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -78,6 +78,11 @@ def unpack(encoded: bytes) -> Any:
         ValueError: it is not MessagePack.
     """
     check_memory((encoded,))
+    return unpack_checked(encoded)
+
+
+def unpack_checked(encoded: bytes) -> Any:
+    """Parse a value as `unpack` does whose memory `check_memory` has counted already."""
     return ormsgpack.unpackb(memoryview(encoded)[1:] if encoded[:1] == _TAGGED else encoded)
 
 
@@ -131,9 +136,7 @@ def check_memory(parts: Iterable[bytes]) -> None:
     """
     parts = tuple(parts)
     limit = MAX_OVERHEAD - _ALLOWANCE + EXPANSION * sum(map(len, parts))
-    if sum(len(part) * _most_memory_of_a_byte(part)[1] for part in parts) <= limit:
-        return
-    if sum(map(_most_memory, parts)) <= limit:
+    if _is_plainly_within(parts, limit):
         return
     size = 0
     for part in parts:
@@ -143,18 +146,53 @@ def check_memory(parts: Iterable[bytes]) -> None:
 
 
 _ASCII = bytes(range(0x80))
+_PIECE = 64 * 1024
+"""Bytes of which those of ASCII are counted at once."""
 
 
-def _most_memory_of_a_byte(part: bytes) -> tuple[int, int]:
-    """Return the most memory that an ASCII byte, and that any other byte can become."""
-    return (96, 448) if part[:1] == _TAGGED else (8, 200)
+class _Rates(NamedTuple):
+    """The most memory that a byte can become: one of ASCII, any other, and either of them.
+
+    Where all bytes count as either, those of a value are taken together. A map costs most then: 84
+    bytes, 100 for each key with its value, and what these two become, which is 144 bytes if they
+    are empty texts of a byte each.
+    """
+
+    ascii: int
+    other: int
+    either: int
 
 
-def _most_memory(part: bytes) -> int:
+_PLAIN_RATES = _Rates(8, 200, 122)
+_TAGGED_RATES = _Rates(96, 448, 448)
+
+
+def _is_plainly_within(parts: Sequence[bytes], limit: int) -> bool:
+    """Return whether the ASCII bytes say already that the parts take at most *limit* memory.
+
+    Bytes are counted, in C, until it is certain: of a few megabytes that is the beginning.
+    """
+    rates = list(map(_rates_of, parts))
+    most = sum(len(part) * of_part.either for part, of_part in zip(parts, rates, strict=True))
+    if most <= limit:
+        return True
+    for part, of_part in zip(parts, rates, strict=True):
+        for at in range(0, len(part), _PIECE):
+            piece = part[at : at + _PIECE]
+            most += _most_memory(piece, of_part) - len(piece) * of_part.either
+            if most <= limit:
+                return True
+    return False
+
+
+def _rates_of(part: bytes) -> _Rates:
+    return _TAGGED_RATES if part[:1] == _TAGGED else _PLAIN_RATES
+
+
+def _most_memory(part: bytes, rates: _Rates = _PLAIN_RATES) -> int:
     """Return an upper bound of `_decoded_memory`, in one pass that is written in C."""
-    ascii_rate, rate = _most_memory_of_a_byte(part)
     others = len(part.translate(None, _ASCII))
-    return (len(part) - others) * ascii_rate + others * rate
+    return (len(part) - others) * rates.ascii + others * rates.other
 
 
 # Values of one width that stand side by side: small numbers and constants, longer numbers, empty

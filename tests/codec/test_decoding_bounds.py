@@ -23,6 +23,8 @@ import numpy as np
 import ormsgpack
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memalchemy import Database, Store, ThreadLog
 from memalchemy import _bounds as bounds
@@ -398,9 +400,9 @@ def test_a_map_of_jsonb_has_no_other_names_than_texts() -> None:
 
 @pytest.mark.parametrize("document", ['{"a": 1} x', '{"a": 1', "", "[" * 100_000])
 def test_metadata_that_is_no_json_is_not_read(document: str) -> None:
-    for given in (document, document.encode()):
+    for spelt in (document, document.encode()):
         with pytest.raises((ValueError, RecursionError)):
-            bounds.parse_metadata(given)
+            bounds.parse_metadata(spelt)
     assert bounds.parse_metadata(' {"a": 1} ') == {"a": 1}
 
 
@@ -482,3 +484,28 @@ def test_extensions_as_people_have_them_are_read() -> None:
     encoded = ormsgpack.packb(value)
     bounds.check_foreign(encoded)
     assert len(bounds.unpack_foreign(encoded, lambda code, content: code)["messages"]) == 3_000
+
+
+# --- What the first bytes tell -------------------------------------------------------------------
+
+PLAIN_LEAVES = st.sampled_from(
+    ["", "a", "é", "😀", "x" * 40, "é" * 20, 0, 5, 200, 70_000, 2**40, -1, 1.5, None, True, b"", []]
+)
+PLAIN_TREES = st.recursive(
+    PLAIN_LEAVES | st.just({}),
+    lambda inner: (
+        st.lists(inner, max_size=20)
+        | st.integers(0, 40).map(lambda n: {str(i): "" for i in range(n)})
+        | st.dictionaries(st.text(max_size=3), inner, max_size=20)
+    ),
+    max_leaves=40,
+)
+
+
+@given(PLAIN_TREES, st.floats(0, 1))
+def test_bytes_that_are_not_looked_at_take_no_more_than_is_assumed(tree: Any, share: float) -> None:
+    encoded = ormsgpack.packb(tree)
+    cut = int(len(encoded) * share)
+    unseen = (len(encoded) - cut) * bounds._rates_of(encoded).either
+    assumed = bounds._most_memory(encoded[:cut]) + unseen
+    assert bounds._decoded_memory(encoded, 10**12) <= assumed

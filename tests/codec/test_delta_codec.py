@@ -19,7 +19,7 @@ from states import byte_pairs, examples, parts
 
 from memalchemy.codec import deltas
 from memalchemy.codec.checksum import check_payload, check_state, payload_checksum, state_checksum
-from memalchemy.codec.compression import TINY, decompress
+from memalchemy.codec.compression import TINY, compress, decompress
 from memalchemy.codec.deltas import (
     Comparison,
     apply_deltas,
@@ -532,3 +532,23 @@ def test_the_middles_of_another_base_do_not_pass_for_these() -> None:
     assert zlib.crc32(payload) == (checksum + 2**63) & 0xFFFFFFFF
     with pytest.raises(Corrupt):
         check_state(apply_delta(wrong, payload), checksum)
+
+
+@pytest.mark.parametrize("known", [0, 1, 7, 8, 9, 1000, 65_536, 65_537, 131_073])
+@pytest.mark.parametrize("size", [9, 40, 4_097, 40_000, 600_000])
+def test_a_dictionary_of_any_size_gives_back_what_was_compressed_with_it(
+    known: int, size: int
+) -> None:
+    words = b"".join(b"%d of %d, " % (n * n, n) for n in range(60_000))
+    dictionary, body = words[:known], (words[known // 2 :] + words)[:size]
+    compressed = compress(body, 3, dictionary)
+    assert decompress(compressed, size, dictionary) == body
+    with pytest.raises(Corrupt):
+        decompress(compressed, size - 1, dictionary)
+
+
+@pytest.mark.parametrize("magic", [b"\x37\xa4\x30\xec", b"\x28\xb5\x2f\xfd"])
+def test_a_dictionary_is_bytes_whatever_zstd_would_take_them_for(magic: bytes) -> None:
+    dictionary = magic + b"".join(b"%d " % (n * n) for n in range(2_000))
+    body = dictionary[:3_000] + b"".join(b"%d " % n for n in range(2_000))
+    assert decompress(compress(body, 3, dictionary), len(body), dictionary) == body

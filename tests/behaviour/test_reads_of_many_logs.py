@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memalchemy import Checkpointer, Database
+from memalchemy import Checkpointer, Database, ThreadLog
 from memalchemy.events import subscribe_statements
+from memalchemy.log import listing as log_listing
 
 Reading = Callable[[Checkpointer], Awaitable[Any]]
 
@@ -19,6 +20,10 @@ Reading = Callable[[Checkpointer], Awaitable[Any]]
 async def read_listed(checkpointer: Checkpointer) -> list[Any]:
     infos = [info async for info in checkpointer.history(None, order="id", below=True)]
     return [found async for found in checkpointer.snapshots_of(infos)]
+
+
+async def read_export(checkpointer: Checkpointer) -> list[Any]:
+    return [record async for record in checkpointer.export(tenant=checkpointer.db.tenant)]
 
 
 READINGS: dict[str, Reading] = {
@@ -29,11 +34,13 @@ READINGS: dict[str, Reading] = {
     "newest states without a match": lambda c: c.search_data("n", "none"),
     "newest checkpoints": lambda c: c.list_with_metadata(),
     "logs": lambda c: c.list_logs(below=True),
+    "an export": read_export,
 }
 
 
 async def fill(db: Database, first: int, last: int) -> None:
     for number in range(first, last):
+        await ThreadLog(db).append(f"thread {number}", [f"entry {number}"])
         for namespace in ((), ("calls", f"call {number}")):
             checkpointer = Checkpointer(db, namespace=namespace)
             text = f"the weather of {number}"
@@ -62,6 +69,7 @@ async def test_statements_do_not_grow_with_logs(db: Database, name: str) -> None
     assert await count_statements(READINGS[name], db) <= few + 1
 
 
+PAGES = st.sampled_from([1, 4, 10, 500])
 NAMES = st.sampled_from(["a", "b", "c" * 80, "\ud800"])
 WRITES = st.tuples(
     st.sampled_from(["thread 1", "thread 2"]),
@@ -109,3 +117,28 @@ async def test_a_listed_checkpoint_that_is_gone_is_left_out(db: Database) -> Non
     found = [one async for one in top.snapshots_of(infos)]
     assert [(info.namespace, one.state) for info, one in found] == [(("b",), {"n": 1})]
     assert [one async for one in top.snapshots_of([])] == []
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lengths=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=8), page=PAGES)
+async def test_an_export_has_each_log_after_the_other_whatever_is_read_together(
+    db: Database, lengths: list[tuple[int, int]], page: int
+) -> None:
+    own = db.for_tenant(f"t-{uuid4().hex[:16]}")
+    expected: list[Any] = []
+    for number, (states, entries) in enumerate(lengths):
+        thread_id, namespace = f"t{number // 2}", ("n",) * (number % 2)
+        for n in range(states):
+            checkpointer = Checkpointer(own, namespace=namespace)
+            await checkpointer.save({"n": n}, thread_id, f"c{n}")
+            expected.append((thread_id, [*namespace], {"n": n}))
+        for n in range(entries):
+            await ThreadLog(own, namespace=namespace).append(thread_id, [n])
+            expected.append((thread_id, [*namespace], n))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log_listing, "PAGE", page)
+        found = [one async for one in Checkpointer(own).export(tenant=own.tenant)]
+    assert [
+        (one["thread_id"], one["namespace"], one.get("state", one.get("value"))) for one in found
+    ] == expected

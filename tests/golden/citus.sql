@@ -177,6 +177,38 @@ JOIN (
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 LIMIT $4
 
+-- checkpoints.listing.list_of_logs()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM (
+  SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+JOIN threads ON threads.log_id = listed.log_id
+JOIN checkpoints ON checkpoints.log_id = threads.log_id
+WHERE threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND threads.log_id = $3::UUID
+AND checkpoints.log_id = $3::UUID
+ORDER BY threads.thread_id, threads.namespace, checkpoints.seq
+
+-- checkpoints.listing.list_oldest()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.seq > $3::BIGINT
+ORDER BY checkpoints.seq
+LIMIT $4
+
 -- checkpoints.listing.list_threads_by_metadata(kind=text)
 SELECT threads.thread_id
 FROM checkpoints
@@ -1607,6 +1639,22 @@ AND deltas.occurred_at < $6::TIMESTAMP WITH TIME ZONE
 ORDER BY deltas.seq
 LIMIT $7
 
+-- log.entries.read_entries_of_logs()
+SELECT threads.thread_id, threads.namespace, deltas.seq, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
+FROM (
+  SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+JOIN threads ON threads.log_id = listed.log_id
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+WHERE threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND threads.log_id = $3::UUID
+AND deltas.log_id = $3::UUID
+ORDER BY threads.thread_id, threads.namespace, deltas.seq
+
 -- log.entries.read_entries_of_threads(newest=False)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
   deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
@@ -1874,6 +1922,17 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
 ORDER BY threads.namespace
 
+-- log.listing.list_logs_of_threads()
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id IN (
+  SELECT listed.thread_id
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+ORDER BY threads.thread_id, threads.namespace
+
 -- log.listing.list_namespaces(of=checkpoints)
 SELECT DISTINCT threads.namespace
 FROM threads
@@ -1952,6 +2011,14 @@ FROM (
       FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
   AND deltas.kind IN ('entry', 'write')) AS each_row
 GROUP BY each_row.log_id
+
+-- log.listing.read_lengths()
+SELECT threads.log_id, threads.next_seq
+FROM (
+  SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+JOIN threads ON threads.log_id = listed.log_id
+WHERE threads.log_id = $2::UUID
 
 -- log.pending_writes.read_writes_of_checkpoints()
 SELECT deltas.log_id, deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum,

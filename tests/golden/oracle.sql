@@ -170,6 +170,36 @@ JOIN (
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 FETCH FIRST :p_limit ROWS ONLY
 
+-- checkpoints.listing.list_of_logs()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM (
+  SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+  FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed
+JOIN threads ON threads.log_id = listed.log_id
+JOIN checkpoints ON checkpoints.log_id = threads.log_id
+WHERE threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+ORDER BY threads.thread_id, threads.namespace, checkpoints.seq
+
+-- checkpoints.listing.list_oldest()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.seq > :p_after
+ORDER BY checkpoints.seq
+FETCH FIRST :p_limit ROWS ONLY
+
 -- checkpoints.listing.list_threads_by_metadata(kind=text)
 SELECT threads.thread_id
 FROM checkpoints
@@ -1433,6 +1463,20 @@ AND deltas.occurred_at < :p_until
 ORDER BY deltas.seq
 FETCH FIRST :p_limit ROWS ONLY
 
+-- log.entries.read_entries_of_logs()
+SELECT threads.thread_id, threads.namespace, deltas.seq, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
+FROM (
+  SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+  FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed
+JOIN threads ON threads.log_id = listed.log_id
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+WHERE threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+ORDER BY threads.thread_id, threads.namespace, deltas.seq
+
 -- log.entries.read_entries_of_threads(newest=False)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
   deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
@@ -1661,6 +1705,17 @@ WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.namespace
 
+-- log.listing.list_logs_of_threads()
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id IN (
+  SELECT listed.thread_id
+  FROM (
+    SELECT each_.thread_id
+    FROM JSON_TABLE(:p_thread_ids, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+ORDER BY threads.thread_id, threads.namespace
+
 -- log.listing.list_namespaces(of=checkpoints)
 SELECT DISTINCT threads.namespace
 FROM threads
@@ -1726,6 +1781,13 @@ SELECT listed.log_id, (
 FROM (
   SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
   FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed
+
+-- log.listing.read_lengths()
+SELECT threads.log_id, threads.next_seq
+FROM (
+  SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+  FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed
+JOIN threads ON threads.log_id = listed.log_id
 
 -- log.no_upsert.allot_existing(purpose=checkpoint, condition=any)
 UPDATE threads

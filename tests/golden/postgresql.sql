@@ -179,6 +179,36 @@ JOIN (
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 LIMIT $4
 
+-- checkpoints.listing.list_of_logs()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM (
+  SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+JOIN threads ON threads.log_id = listed.log_id
+JOIN checkpoints ON checkpoints.log_id = threads.log_id
+WHERE threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace, checkpoints.seq
+
+-- checkpoints.listing.list_oldest()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.seq > $3::BIGINT
+ORDER BY checkpoints.seq
+LIMIT $4
+
 -- checkpoints.listing.list_threads_by_metadata(kind=text)
 SELECT threads.thread_id
 FROM checkpoints
@@ -1579,6 +1609,20 @@ AND deltas.occurred_at < $6::TIMESTAMP WITH TIME ZONE
 ORDER BY deltas.seq
 LIMIT $7
 
+-- log.entries.read_entries_of_logs()
+SELECT threads.thread_id, threads.namespace, deltas.seq, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
+FROM (
+  SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+JOIN threads ON threads.log_id = listed.log_id
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+WHERE threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace, deltas.seq
+
 -- log.entries.read_entries_of_threads(newest=False)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
   deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
@@ -1834,6 +1878,17 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
 ORDER BY threads.namespace
 
+-- log.listing.list_logs_of_threads()
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id IN (
+  SELECT listed.thread_id
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+ORDER BY threads.thread_id, threads.namespace
+
 -- log.listing.list_namespaces(of=checkpoints)
 SELECT DISTINCT threads.namespace
 FROM threads
@@ -1899,6 +1954,13 @@ SELECT listed.log_id, (
 FROM (
   SELECT CAST(each.value ->> 0 AS uuid) AS log_id
   FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed
+
+-- log.listing.read_lengths()
+SELECT threads.log_id, threads.next_seq
+FROM (
+  SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+JOIN threads ON threads.log_id = listed.log_id
 
 -- log.one_statement.allot_and_insert_entries(condition=any)
 WITH e_rows AS (

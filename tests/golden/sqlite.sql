@@ -191,6 +191,40 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
 LIMIT ?
 OFFSET ?
 
+-- checkpoints.listing.list_of_logs()
+WITH listed AS MATERIALIZED (
+  SELECT each_listed.log_id AS log_id
+  FROM (
+    SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+    FROM json_each(?) AS each) AS each_listed)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM listed
+JOIN threads ON threads.log_id = listed.log_id
+JOIN checkpoints ON checkpoints.log_id = threads.log_id
+WHERE threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+ORDER BY threads.thread_id, threads.namespace, checkpoints.seq
+
+-- checkpoints.listing.list_oldest()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq > ?
+ORDER BY checkpoints.seq
+LIMIT ?
+OFFSET ?
+
 -- checkpoints.listing.list_threads_by_metadata(kind=text)
 SELECT threads.thread_id
 FROM checkpoints
@@ -1540,6 +1574,23 @@ ORDER BY deltas.seq
 LIMIT ?
 OFFSET ?
 
+-- log.entries.read_entries_of_logs()
+WITH listed AS MATERIALIZED (
+  SELECT each_listed.log_id AS log_id
+  FROM (
+    SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+    FROM json_each(?) AS each) AS each_listed)
+SELECT threads.thread_id, threads.namespace, deltas.seq, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
+FROM listed
+JOIN threads ON threads.log_id = listed.log_id
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+WHERE threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+ORDER BY threads.thread_id, threads.namespace, deltas.seq
+
 -- log.entries.read_entries_of_threads(newest=False)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
   deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
@@ -1829,6 +1880,20 @@ WHERE threads.tenant = ?
 AND threads.thread_id = ?
 ORDER BY threads.namespace
 
+-- log.listing.list_logs_of_threads()
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.thread_id AS thread_id
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS thread_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.thread_id
+  FROM listed)
+ORDER BY threads.thread_id, threads.namespace
+
 -- log.listing.list_namespaces(of=checkpoints)
 SELECT DISTINCT threads.namespace
 FROM threads
@@ -1899,6 +1964,16 @@ SELECT listed.log_id, (
   WHERE deltas.log_id = listed.log_id
   AND deltas.kind IN ('entry')) AS entries
 FROM listed
+
+-- log.listing.read_lengths()
+WITH listed AS MATERIALIZED (
+  SELECT each_listed.log_id AS log_id
+  FROM (
+    SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+    FROM json_each(?) AS each) AS each_listed)
+SELECT threads.log_id, threads.next_seq
+FROM listed
+JOIN threads ON threads.log_id = listed.log_id
 
 -- log.pending_writes.read_writes_of_checkpoints()
 WITH listed AS MATERIALIZED (

@@ -8,34 +8,45 @@ import json
 import os
 import re
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime
 from functools import partial
+from operator import attrgetter
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from memalchemy.checkpoints import listing, rewrite
+from sqlalchemy import Executable
+
+from memalchemy.checkpoints import listing
 from memalchemy.checkpoints.load import load_chain
-from memalchemy.checkpoints.skip_deltas import rebuild_checkpoint
+from memalchemy.checkpoints.skip_deltas import decode_tip
+from memalchemy.checkpoints.snapshots import load_states, states_decoder
 from memalchemy.codec.payloads import decode_payload
 from memalchemy.codec.places import entry_place
-from memalchemy.codec.values import decode_value, jsonable
+from memalchemy.codec.values import jsonable
 from memalchemy.contracts import ExportedCheckpoint, ExportRecord
 from memalchemy.database import READ, Database, HostConnection, run_check
+from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict
-from memalchemy.keys import decode_namespace, encode_namespace
+from memalchemy.keys import decode_namespace, encode_id, encode_namespace
 from memalchemy.log import Log
-from memalchemy.log.entries import MAX_POSITION, read_entries
-from memalchemy.log.listing import all_threads, list_logs_of_thread
-from memalchemy.log.scan import run_query, scan
+from memalchemy.log.entries import all_binds, read_entries, read_entries_of_logs
+from memalchemy.log.listing import all_threads, logs_of_threads, split_into_batches
+from memalchemy.log.scan import batches, run_query, scan
+from memalchemy.log.tables import bind_rows_of_logs
 from memalchemy.log.thread_parts import list_parts
 from memalchemy.protection.signed_reads import check_entries, check_sums
+from memalchemy.statements import Program
 
 Record = ExportRecord
 
 # An expired thread is gone for every reader, but forget erases it, so export writes it out.
 _BEFORE_ANY_EXPIRY = datetime(1970, 1, 1, tzinfo=UTC)
+
+TOGETHER = 100
+"""Threads, logs or states that are read together."""
 
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]*(\.[a-z0-9_-]+)*")
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
@@ -53,85 +64,170 @@ async def records(
 
     In one namespace a framework's thread is exported with all its logs.
 
-    Thread by thread and log by log, the oldest checkpoint first, then the entries in order.
+    Thread by thread and log by log, the oldest checkpoint first, then the entries in order. Short
+    logs are read together.
     """
-    d = db.dialect
     if threads is None:
         threads = await all_threads(db, connection)
-    for thread_id in threads:
-        if namespace is None:
-            binds = {"k_tenant": db.tenant, "k_thread_id": thread_id}
-            rows = await run_query(db, list_logs_of_thread(d), binds, connection)
-            logs = [Log(db.tenant, thread_id, row.namespace) for row in rows]
-        else:
-            parts = partial(list_parts, d, Log(db.tenant, thread_id, namespace), tombstones=True)
-            logs = await db.run(parts, READ, connection=connection)
+    ids = sorted(threads, key=encode_id)
+    for first in range(0, len(ids), TOGETHER):
+        some = ids[first : first + TOGETHER]
+        logs = await _list_logs(db, some, namespace, connection)
+        for batch in await split_into_batches(db, logs, connection):
+            async for record in _read_logs(db, batch, connection):
+                yield record
+
+
+async def _list_logs(
+    db: Database,
+    thread_ids: Sequence[str],
+    namespace: str | None,
+    connection: HostConnection | None,
+) -> list[Log]:
+    """Return the logs of some threads in the order in which they are exported."""
+    if namespace is None:
+        return await logs_of_threads(db, thread_ids, connection)
+
+    def program() -> Program[list[Log]]:
+        found: list[Log] = []
+        for thread_id in thread_ids:
+            main = Log(db.tenant, thread_id, namespace)
+            parts = yield from list_parts(db.dialect, main, tombstones=True)
+            found += sorted(parts, key=attrgetter("namespace"))
+        return found
+
+    return await db.run(program, READ, connection=connection)
+
+
+async def _read_logs(
+    db: Database, logs: Sequence[Log], connection: HostConnection | None
+) -> AsyncIterator[Record]:
+    """Yield the records of some logs, which are in the order of their names."""
+
+    def check() -> Program[None]:
         for log in logs:
-            await _check_log(db, log, connection)
-            async for record in _read_checkpoints(db, log, connection):
-                yield record
-            async for record in _read_entries(db, log, connection):
-                yield record
+            yield from check_sums(db.dialect, log, db.signing)
 
-
-async def _check_log(db: Database, log: Log, connection: HostConnection | None) -> None:
-    """Check that no row of a log is missing, in a database with signing keys."""
-    check = partial(check_sums, db.dialect, log, db.signing)
     await run_check(db, check, connection=connection)
+    checkpoints = _LogByLog(_read_checkpoints(db, logs, connection))
+    entries = _LogByLog(_read_entries(db, logs, connection))
+    for log in logs:
+        for each in (checkpoints, entries):
+            async for record in each.of(log):
+                yield record
+
+
+class _LogByLog:
+    """Records of several logs, which are taken one log after another."""
+
+    def __init__(self, found: AsyncIterator[tuple[Log, Record]]) -> None:
+        self._found = found
+        self._next: tuple[Log, Record] | None = None
+
+    async def of(self, log: Log) -> AsyncIterator[Record]:
+        """Yield the records of the next log, if it is this one."""
+        while True:
+            if self._next is None:
+                self._next = await anext(self._found, None)
+            if self._next is None or self._next[0] != log:
+                return
+            (_, record), self._next = self._next, None
+            yield record
 
 
 async def _read_checkpoints(
-    db: Database, log: Log, connection: HostConnection | None
-) -> AsyncIterator[Record]:
-    d = db.dialect
-    for name in await run_query(db, rewrite.list_in_order(d), log.binds(), connection):
-        tip = await db.run(
-            partial(load_chain, d, log, name.checkpoint_id, _BEFORE_ANY_EXPIRY, db.signing),
-            READ,
-            connection=connection,
-        )
-        binds = {"p_checkpoint_id": name.checkpoint_id, "p_now": _BEFORE_ANY_EXPIRY}
-        rows = await run_query(db, listing.read_checkpoint(d), log.binds() | binds, connection)
-        if tip is None or not rows:
-            continue  # deleted meanwhile
-        parts = rebuild_checkpoint(log, tip, db.keyring).parts()
-        info: Any = listing.info(db, rows[0]).as_dict()
-        record: ExportedCheckpoint = (
-            info
-            | {"tenant": log.tenant, "namespace": list(decode_namespace(log.namespace))}
-            | {"state": {k: jsonable(decode_value(v)) for k, v in parts.items()}}
-        )
-        yield record
+    db: Database, logs: Sequence[Log], connection: HostConnection | None
+) -> AsyncIterator[tuple[Log, Record]]:
+    pages = _pages(db, listing.list_oldest, listing.list_of_logs, logs, connection)
+    async for rows in pages:
+        for some in batches(rows, attrgetter("raw_size"), most_rows=TOGETHER):
+            names = [(_log_of(db, row), row.checkpoint_id) for row in some]
+            found = await db.run(
+                partial(load_states, db.dialect, names, db.signing, writes=False),
+                READ,
+                decode=states_decoder(db.keyring),
+                connection=connection,
+            )
+            for row, name in zip(some, names, strict=True):
+                state = found[name].state if name in found else None
+                if state is None:  # saved anew meanwhile, or gone
+                    state = await _load_state(db, *name, connection)
+                if state is not None:
+                    yield name[0], _to_record(db, row, state)
+
+
+async def _load_state(
+    db: Database, log: Log, checkpoint_id: str, connection: HostConnection | None
+) -> dict[str, Any] | None:
+    loading = partial(load_chain, db.dialect, log, checkpoint_id, _BEFORE_ANY_EXPIRY, db.signing)
+    tip = await db.run(loading, READ, connection=connection)
+    found = decode_tip(log, tip, db.keyring, None)
+    return None if found is None else found[1]
+
+
+def _to_record(db: Database, row: Any, state: Mapping[str, Any]) -> ExportedCheckpoint:
+    info: Any = listing.info(db, row).as_dict()
+    record: ExportedCheckpoint = info | {
+        "tenant": db.tenant,
+        "namespace": list(info["namespace"]),
+        "state": {key: jsonable(value) for key, value in state.items()},
+    }
+    return record
 
 
 async def _read_entries(
-    db: Database, log: Log, connection: HostConnection | None
-) -> AsyncIterator[Record]:
-    namespace = list(decode_namespace(log.namespace))
-    binds = {"p_now": _BEFORE_ANY_EXPIRY, "p_after": -1, "p_before": MAX_POSITION}
-    pages = scan(
-        db,
-        lambda _: read_entries(db.dialect, end="first", timed=False),
-        log.binds() | binds,
-        lambda last: {"p_after": last.seq},
-        connection,
-    )
-    async for rows in pages:
-        check_entries(log, rows, db.signing)
+    db: Database, logs: Sequence[Log], connection: HostConnection | None
+) -> AsyncIterator[tuple[Log, Record]]:
+    first = partial(read_entries, end="first", timed=False)
+    async for rows in _pages(db, first, read_entries_of_logs, logs, connection):
         for row in rows:
+            log = logs[0] if len(logs) == 1 else _log_of(db, row)
+            check_entries(log, (row,), db.signing)
             place = entry_place(log.tenant, log.key, row.seq)
             stored = db.keyring.decrypt(row.codec, row.checksum, bytes(row.payload), place)
             value = decode_payload(stored.payload, stored.checksum, stored.codec)
-            yield {
-                "tenant": log.tenant,
-                "namespace": list(namespace),
-                "thread_id": log.thread_id,
-                "position": row.seq,
-                "key": row.entry_key,
-                "occurred_at": row.occurred_at,
-                "stored_at": row.stored_at,
-                "value": jsonable(value),
-            }
+            yield (
+                log,
+                {
+                    "tenant": log.tenant,
+                    "namespace": list(decode_namespace(log.namespace)),
+                    "thread_id": log.thread_id,
+                    "position": row.seq,
+                    "key": row.entry_key,
+                    "occurred_at": row.occurred_at,
+                    "stored_at": row.stored_at,
+                    "value": jsonable(value),
+                },
+            )
+
+
+async def _pages(
+    db: Database,
+    page_of_log: Callable[[Dialect], Executable],
+    rows_of_logs: Callable[[Dialect], Executable],
+    logs: Sequence[Log],
+    connection: HostConnection | None,
+) -> AsyncIterator[Sequence[Any]]:
+    """Yield the rows of some logs, log by log; those of one log, which may be long, by pages."""
+    binds = {"p_now": _BEFORE_ANY_EXPIRY}
+    if len(logs) > 1:
+        for listed in bind_rows_of_logs(db.dialect, "p_logs", [(log,) for log in logs]):
+            yield await run_query(db, rows_of_logs(db.dialect), binds | listed, connection)
+        return
+    pages = scan(
+        db,
+        lambda _: page_of_log(db.dialect),
+        all_binds(logs[0]) | binds,
+        lambda last: {"p_after": last.seq},
+        connection,
+    )
+    async with aclosing(pages):
+        async for rows in pages:
+            yield rows
+
+
+def _log_of(db: Database, row: Any) -> Log:
+    return Log(db.tenant, row.thread_id, row.namespace)
 
 
 async def write_files(

@@ -21,6 +21,7 @@ from memalchemy.contracts import CheckpointInfo
 from memalchemy.database import Database
 from memalchemy.dialects import Dialect, in_namespace
 from memalchemy.keys import decode_namespace
+from memalchemy.log.entries import listed_heads
 from memalchemy.log.tables import (
     CHECKPOINT_INFO,
     CHECKPOINT_ROW,
@@ -30,6 +31,7 @@ from memalchemy.log.tables import (
     constants,
     live,
     of_log,
+    routed,
     same_log,
 )
 from memalchemy.proofs import COUNTED, REPORTED
@@ -347,4 +349,29 @@ def list_by_id(dialect: Dialect, scope: str, until: bool, after: bool, proven: b
         .where(*where)
         .order_by(*order)
         .limit(bindparam("p_limit"))
+    )
+
+
+@statement(proves=("checkpoint", "log"))
+def list_oldest(dialect: Dialect) -> Executable:
+    """Select a page of the checkpoints of a log behind the position ``p_after``, oldest first."""
+    behind = CHECKPOINTS.c.seq > bindparam("p_after", type_=CHECKPOINTS.c.seq.type)
+    return (
+        select(*info_columns())
+        .select_from(checkpoints_with_heads())
+        .where(of_log(CHECKPOINTS), behind)
+        .order_by(CHECKPOINTS.c.seq)
+        .limit(bindparam("p_limit"))
+    )
+
+
+@statement(proves=("checkpoint", "log"))
+def list_of_logs(dialect: Dialect) -> Executable:
+    """Select all checkpoints of the logs ``p_logs`` lists, by thread, namespace and position."""
+    here = same_log(CHECKPOINTS, THREADS)
+    return (
+        select(*info_columns())
+        .select_from(listed_heads(dialect).join(CHECKPOINTS, here))
+        .where(live(), *routed(dialect, THREADS, CHECKPOINTS))
+        .order_by(THREADS.c.thread_id, THREADS.c.namespace, CHECKPOINTS.c.seq)
     )

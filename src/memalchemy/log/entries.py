@@ -35,6 +35,7 @@ from memalchemy.log.tables import (
     constants,
     live,
     of_log,
+    routed,
     same_log,
 )
 from memalchemy.protection.proven_reads import (
@@ -294,6 +295,25 @@ def read_entries_of_threads(dialect: Dialect, newest: bool) -> Executable:
         .where(in_namespace(THREADS, below=False), THREADS.c.thread_id.in_(ids), live())
         .order_by(THREADS.c.thread_id, DELTAS.c.seq)
     )
+
+
+@statement(proves=("entry", "log"))
+def read_entries_of_logs(dialect: Dialect) -> Executable:
+    """Select all entries of the logs that ``p_logs`` lists, by thread, namespace and position."""
+    here = and_(same_log(DELTAS, THREADS), is_entry())
+    names = (THREADS.c.thread_id, THREADS.c.namespace)
+    return (
+        select(*names, *(DELTAS.c[name] for name in _ENTRY_COLUMNS))
+        .select_from(listed_heads(dialect).join(DELTAS, here))
+        .where(live(), *routed(dialect, THREADS, DELTAS))
+        .order_by(*names, DELTAS.c.seq)
+    )
+
+
+def listed_heads(dialect: Dialect) -> Any:
+    """Return the heads of the logs that ``p_logs`` lists; see `bind_rows_of_logs`."""
+    named = dialect.statements.rows_from_list("p_logs", ("log_id",))
+    return named.join(THREADS, same_log(THREADS, named))
 
 
 @statement()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,15 +27,24 @@ from memalchemy.contracts import LogInfo, check_query
 from memalchemy.database import Database, HostConnection
 from memalchemy.dialects import Dialect, in_namespace, namespace_binds
 from memalchemy.keys import check_thread_id, decode_namespace, encode_id, encode_namespace
-from memalchemy.log.entries import heads_that_hold, holds, is_entry, is_not_empty
-from memalchemy.log.scan import PAGE, run_query, scan
+from memalchemy.log.entries import (
+    heads_that_hold,
+    holds,
+    is_entry,
+    is_not_empty,
+    listed_heads,
+)
+from memalchemy.log.scan import PAGE, batches, run_query, scan
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
     NAMES,
     THREADS,
+    Log,
+    bind_rows_of_logs,
     constants,
     live,
+    routed,
     same_log,
     truncate_to_second,
 )
@@ -188,6 +197,28 @@ def list_logs_of_thread(dialect: Dialect) -> Executable:
     )
 
 
+@statement(proves="log")
+def list_logs_of_threads(dialect: Dialect) -> Executable:
+    """Select the logs of the threads ``p_thread_ids`` lists, in any namespace, tombstones too."""
+    named = dialect.statements.rows_from_list("p_thread_ids", ("thread_id",))
+    tenant = THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)
+    return (
+        select(THREADS.c.thread_id, THREADS.c.namespace)
+        .where(tenant, THREADS.c.thread_id.in_(select(named.c.thread_id)))
+        .order_by(THREADS.c.thread_id, THREADS.c.namespace)
+    )
+
+
+@statement(unproven=COUNTED)
+def read_lengths(dialect: Dialect) -> Executable:
+    """Select the next positions of the logs that ``p_logs`` lists."""
+    return (
+        select(THREADS.c.log_id, THREADS.c.next_seq)
+        .select_from(listed_heads(dialect))
+        .where(*routed(dialect, THREADS))
+    )
+
+
 @statement(unproven=FOUND)
 def list_all_threads(dialect: Dialect) -> Executable:
     """Select every thread of a tenant, tombstones included."""
@@ -216,6 +247,32 @@ async def all_threads(
         damage.note_rows(error)
         rows = [row for at, row in enumerate(error.rows) if at not in error.damaged]
     return [row.thread_id for row in rows]
+
+
+async def logs_of_threads(
+    db: Database, thread_ids: Sequence[str], connection: HostConnection | None = None
+) -> list[Log]:
+    """Return all logs of some threads, by thread and namespace, whatever the logs say.
+
+    Deleted and empty logs are among them, and those that are not what was signed.
+    """
+    ids, found = [(encode_id(one),) for one in thread_ids], list[Log]()
+    for listed in db.dialect.statements.list_batches("p_thread_ids", ids):
+        binds = {"k_tenant": db.tenant} | listed
+        for row in await run_query(db, list_logs_of_threads(db.dialect), binds, connection):
+            found.append(Log(db.tenant, row.thread_id, row.namespace))
+    return found
+
+
+async def split_into_batches(
+    db: Database, logs: Sequence[Log], connection: HostConnection | None
+) -> Iterator[list[Log]]:
+    """Split logs into batches that hold at most a page of rows; a longer log is one by itself."""
+    lengths: dict[Any, int] = {}
+    for listed in bind_rows_of_logs(db.dialect, "p_logs", [(log,) for log in logs]):
+        rows = await run_query(db, read_lengths(db.dialect), listed, connection)
+        lengths |= {row.log_id: row.next_seq for row in rows}
+    return batches(logs, lambda log: lengths.get(log.key, 0), most_rows=PAGE, most=PAGE)
 
 
 async def threads_by_prefix(db: Database, prefix: str, *, limit: int) -> list[str]:

@@ -30,6 +30,7 @@ FOR = {
     "maintenance.copy_prefix": "`copy`",
     "maintenance.log_positions": "`copy` and `verify`",
     "maintenance.own_words": "`rotate-keys`",
+    "maintenance.person": "`forget --person`",
     "maintenance.rotate_keys": "`rotate-keys`",
     "maintenance.sign": "`sign`",
     "maintenance.space": "space",

@@ -12,6 +12,7 @@ import pytest
 from commandline import Call, lines, thread
 
 from memalchemy import Checkpointer, ThreadLog
+from memalchemy.cli.commands.import_ import FRAMEWORKS
 from memalchemy.importers.openai_chat import LineOutcome, import_threads
 
 
@@ -308,3 +309,26 @@ async def test_checkpoints_take_the_times_of_their_messages(
     ]
     assert all(abs(time - datetime.now(UTC)) < timedelta(minutes=5) for time in told[2:])
     assert await checkpointer.prune(older_than=timedelta(days=365)) == 2
+
+
+def misspelt(name: str) -> list[str]:
+    """Return *name* as people mistype it: a letter less, two swapped, other separators."""
+    swapped = name[:2] + name[3] + name[2] + name[4:]
+    return [name[:-1], swapped, name.replace("-", "_"), name.replace("_", "-"), name.upper()]
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_a_mistyped_importer_is_guessed(name: str, call: Call, file_url: str) -> None:
+    for wrong in {*misspelt(name)} - {*FRAMEWORKS}:
+        for arguments in ((wrong,), (wrong, "--from", "somewhere.db")):
+            answer = call("--db", file_url, "import", *arguments)
+            assert answer.code == 2
+            assert f"did you mean {name}?" in answer.err, answer.err
+    assert not Path(file_url.removeprefix("sqlite:///")).exists()
+
+
+def test_a_file_that_is_no_importer_is_only_missing(call: Call, file_url: str) -> None:
+    answer = call("--db", file_url, "import", "threads.jsonl")
+
+    assert answer.code == 2
+    assert "did you mean" not in answer.err

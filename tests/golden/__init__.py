@@ -22,6 +22,7 @@ import memalchemy.anchors
 import memalchemy.checkpoints
 import memalchemy.inspection
 import memalchemy.log
+import memalchemy.maintenance.person
 import memalchemy.rotation
 import memalchemy.search.indexes
 import memalchemy.search.text

@@ -2255,6 +2255,22 @@ AND checkpoints.seq = deltas.seq
 WHERE deltas.log_id = $1::UUID
 AND deltas.seq = $2::BIGINT
 
+-- maintenance.person.list_keys_with_value(table=threads)
+SELECT DISTINCT anon_1.key AS key
+FROM threads
+JOIN jsonb_each(CASE
+  WHEN (jsonb_typeof(threads.meta) = 'object') THEN threads.meta
+  ELSE '{}'::jsonb END) AS anon_1(key, value) ON true
+WHERE jsonb_typeof(anon_1.value) IN ('string', 'number')
+AND (anon_1.value #>> '{}') = CAST($1 AS TEXT)
+AND threads.tenant = $2::VARCHAR
+
+-- maintenance.person.list_namespaces_of_logs()
+SELECT DISTINCT threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+ORDER BY threads.namespace
+
 -- maintenance.rotate_keys.count_all_vectors(scope=tenant)
 SELECT count(*) AS count_1
 FROM embeddings

@@ -2099,6 +2099,12 @@ AND checkpoints.seq = deltas.seq
 WHERE deltas.log_id = :k_log_id
 AND deltas.seq = :p_seq
 
+-- maintenance.person.list_namespaces_of_logs()
+SELECT DISTINCT threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+ORDER BY threads.namespace
+
 -- maintenance.rotate_keys.count_all_vectors(scope=tenant)
 SELECT count(*) AS count_1
 FROM embeddings

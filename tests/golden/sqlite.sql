@@ -2243,6 +2243,22 @@ AND checkpoints.seq = deltas.seq
 WHERE deltas.log_id = ?
 AND deltas.seq = ?
 
+-- maintenance.person.list_keys_with_value(table=threads)
+SELECT DISTINCT "each"."key" AS "key"
+FROM threads
+JOIN json_each(CASE
+  WHEN (json_valid(threads.meta) = 1) THEN threads.meta
+  ELSE '{}' END) AS "each" ON 1
+WHERE "each".type IN ('text', 'integer', 'real')
+AND CAST("each".atom AS TEXT) = ?
+AND threads.tenant = ?
+
+-- maintenance.person.list_namespaces_of_logs()
+SELECT DISTINCT threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+ORDER BY threads.namespace
+
 -- maintenance.rotate_keys.count_all_vectors(scope=tenant)
 SELECT count(*) AS count_1
 FROM embeddings

@@ -24,6 +24,7 @@ from uuid import UUID
 import orjson
 from sqlalchemy import (
     CTE,
+    BindParameter,
     ColumnElement,
     Connection,
     Executable,
@@ -237,6 +238,13 @@ class Statements:
     def json_equals_binds(self, key: str, value: Any, kind: str) -> dict[str, Any]:
         """Return the binds of `json_equals` for *key* and *value*."""
         raise NotImplementedError
+
+    def keys_with_value(self, table: Table, value: BindParameter[str]) -> Select[Any] | None:
+        """Select the distinct ``key`` of ``table.meta`` that have the text or number *value*.
+
+        Of metadata that is no object there are none. ``None`` where keys cannot be listed.
+        """
+        return None
 
     def json_is_object(self, column: ColumnElement[Any]) -> ColumnElement[int]:
         """Return 1 if a JSON column holds an object, 0 if it holds anything else."""
@@ -609,6 +617,10 @@ class Maintenance:
     def backup_command(self, url: URL, file: str, schema: str | None, tables: Sequence[str]) -> str:
         """Return the command of the database's own tool that backs *tables* up into *file*."""
         raise CapabilityMissing("memalchemy knows no command that backs this database up")
+
+    def restore_command(self, url: URL, file: str) -> str:
+        """Return the command that restores what `backup_command` has written into *file*."""
+        raise CapabilityMissing("memalchemy knows no command that restores this database")
 
     def grants(self, role: str, schema: str | None, tables: Sequence[str]) -> list[str]:
         """Return the statements that give *role* all that an application needs, and no DDL.

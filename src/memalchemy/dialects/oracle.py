@@ -390,6 +390,15 @@ class OracleVectors(Vectors):
 # --- Maintenance ---------------------------------------------------------------------------------
 
 
+def _connect_string(url: URL) -> str:
+    """Return the user and the place of a database, as Oracle's tools take them."""
+    service = url.query.get("service_name") or url.database or ""
+    port = f":{url.port}" if url.port else ""
+    # Without a service the host is a name of tnsnames.ora.
+    place = f"//{url.host or 'localhost'}{port}/{service}" if service else url.host or ""
+    return f"{url.username or ''}@{place}"
+
+
 class OracleMaintenance(Maintenance):
     """DBMS_LOCK, segments, Data Pump, and hash partitions."""
 
@@ -444,16 +453,16 @@ class OracleMaintenance(Maintenance):
             f"ALTER TABLE {name} SHRINK SPACE CASCADE;",
         ]
 
+    def restore_command(self, url: URL, file: str) -> str:
+        dump = f"dumpfile={PurePath(file).name}"
+        return shlex.join(["impdp", _connect_string(url), "directory=DATA_PUMP_DIR", dump])
+
     def backup_command(self, url: URL, file: str, schema: str | None, tables: Sequence[str]) -> str:
-        service = url.query.get("service_name") or url.database or ""
-        port = f":{url.port}" if url.port else ""
-        # Without a service the host is a name of tnsnames.ora.
-        place = f"//{url.host or 'localhost'}{port}/{service}" if service else url.host or ""
         prefix = f"{schema}." if schema else ""
         return shlex.join(
             [
                 "expdp",
-                f"{url.username or ''}@{place}",
+                _connect_string(url),
                 "directory=DATA_PUMP_DIR",
                 f"dumpfile={PurePath(file).name}",
                 f"tables={','.join(f'{prefix}{table}'.upper() for table in tables)}",

@@ -13,6 +13,7 @@ from uuid import UUID
 import orjson
 from sqlalchemy import (
     CTE,
+    BindParameter,
     ColumnClause,
     ColumnElement,
     Connection,
@@ -25,6 +26,7 @@ from sqlalchemy import (
     Select,
     String,
     Table,
+    Text,
     UniqueConstraint,
     bindparam,
     case,
@@ -211,6 +213,18 @@ class SQLiteStatements(Statements):
         elif kind in ("text", "number"):
             parameters["match_value"] = value
         return parameters
+
+    def keys_with_value(self, owner: Table, value: BindParameter[str]) -> Select[Any] | None:
+        meta = owner.c.meta
+        sound = case((func.json_valid(meta) == literal_column("1"), meta), else_=text("'{}'"))
+        each = func.json_each(sound).table_valued("key", "type", "atom", name="each")
+        scalars = each.c.type.in_([literal_column(f"'{t}'") for t in ("text", "integer", "real")])
+        return (
+            select(each.c.key.label("key"))
+            .distinct()
+            .select_from(owner.join(each, literal_column("1")))
+            .where(scalars, cast(each.c.atom, Text) == value)
+        )
 
     def json_is_object(self, column: ColumnElement[Any]) -> ColumnElement[int]:
         one, none = literal_column("1", Integer), literal_column("0", Integer)

@@ -12,11 +12,11 @@ import typer
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import count
-from memalchemy.cli.options import MetadataOption
+from memalchemy.cli.options import DryRunOption, MetadataOption
 from memalchemy.cli.parsers import format_namespace, parse_metadata, parse_namespace
 from memalchemy.cli.thread_arguments import ThreadOption
 from memalchemy.cli.usage_errors import UsageError, require_exactly_one, usage_errors
-from memalchemy.errors import NotFound
+from memalchemy.errors import CapabilityMissing, NotFound
 
 if TYPE_CHECKING:
     from memalchemy import Database
@@ -50,19 +50,38 @@ async def forget(
         str | None,
         typer.Option("--whole-tenant", metavar="TENANT", help="Everything of TENANT, items too."),
     ] = None,
+    person: Annotated[
+        str | None,
+        typer.Option(
+            "--person",
+            metavar="ID",
+            help="All that is named after ID, or has it as a value of metadata.",
+        ),
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keep",
+            metavar="NAME",
+            help="With --person: a thread or namespace to leave; may be repeated.",
+        ),
+    ] = None,
+    dry_run: DryRunOption = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> int | None:
-    """Erase a thread, a namespace or a tenant, without a trace.
+    """Erase a person, a thread, a namespace or a tenant, without a trace.
 
-    Erases one thread, or the threads and items of the store with some metadata, or the items of a
-    namespace and below it, with --threads also what threads have there, or everything of a tenant.
-    Says how much it is and asks first. With --metadata it also names the threads and namespaces,
-    such as facts/ada, that have one of its values as their name: they stay.
+    Erases all that is named after a person or has their id in metadata, or one thread, or the
+    threads and items of the store with some metadata, or the items of a namespace and below it,
+    with --threads also what threads have there, or everything of a tenant. Says how much it is and
+    asks first. With --metadata it also names the threads and namespaces, such as facts/ada, that
+    have one of its values as their name: they stay.
     """
     from memalchemy import Checkpointer
 
     require_exactly_one(
-        "--thread, --metadata, --namespace or --whole-tenant",
+        "--person, --thread, --metadata, --namespace or --whole-tenant",
+        person,
         thread,
         metadata,
         namespace,
@@ -70,6 +89,11 @@ async def forget(
     )
     if threads and namespace is None:
         raise UsageError("--threads needs --namespace")
+    if person is not None:
+        await _forget_person(ctx, person, keep or [], dry_run=dry_run, yes=yes)
+        return None
+    if keep:
+        raise UsageError("--keep needs --person")
     of_tenant = f"of tenant {ctx.tenant!r}"
     async with ctx.database() as db:
         erase: Callable[..., Awaitable[int]]
@@ -90,9 +114,12 @@ async def forget(
             erase = partial(Checkpointer(db).forget, metadata=wanted)
             target = f"all threads and items with metadata {wanted} {of_tenant}"
         only_items = namespace is not None and not threads
-        if not yes:
+        if dry_run or not yes:
             with usage_errors():
                 amount = await _count_erased(db, erase)
+            if dry_run:
+                _print_dry_run(ctx, amount, f"{_format_count(amount, only_items)} of {target}")
+                return None
             if amount:
                 ctx.terminal.require_consent(
                     f"Erase {_format_count(amount, only_items)} of {target}? This cannot be "
@@ -115,6 +142,89 @@ async def forget(
     else:
         ctx.terminal.print(f"{_format_count(erased, only_items)} erased")
     return None
+
+
+async def _forget_person(
+    ctx: Context, person: str, keep: list[str], *, dry_run: bool, yes: bool
+) -> None:
+    """Show what is stored of a person, ask, erase it, and say what is left."""
+    from memalchemy.maintenance.person import erase_person, find_person
+
+    if not person.strip():
+        raise UsageError("--person is empty: is the variable set that it was to have?")
+    kept = {*keep, *(parse_namespace(one) for one in keep if one)}
+    async with ctx.database() as db:
+        found = await find_person(db, person, keep=kept)
+        if not found:
+            raise NotFound(
+                f"nothing of tenant {ctx.tenant!r} is named after {person!r}, and no metadata has "
+                "it as a value; what frameworks keep of a person: docs/erasure.md"
+            )
+        lines = [
+            *(f"thread {one}" for one in found.threads),
+            *(f"items in {format_namespace(one)} and below" for one in found.namespaces),
+            *(f"what threads have in {format_namespace(one)}" for one in found.log_namespaces),
+            *(f"threads and items with metadata {one}" for one in found.metadata),
+        ]
+        if not ctx.as_data:
+            for line in lines:
+                ctx.terminal.print(line)
+        erase = partial(erase_person, db, found)
+        amount = 0 if yes and not dry_run else await _count_erased(db, erase)
+        if dry_run:
+            said = f"{_format_count(amount, False)} of {person!r}"
+            _print_dry_run(ctx, amount, said, found=lines)
+            return
+        if not yes:
+            ctx.terminal.require_consent(
+                f"Erase {_format_count(amount, False)} of {person!r}? This cannot be undone.",
+                "erased",
+            )
+        erased = await erase()
+        left = await _list_what_is_left(db, person, kept)
+    if ctx.as_data:
+        ctx.terminal.print_data({"erased": erased, "found": lines, "left": left})
+        return
+    ctx.terminal.print(f"{_format_count(erased, False)} erased")
+    for one in left[:_MOST_NAMED]:
+        ctx.terminal.print_note(f"left: {one}")
+    if len(left) > _MOST_NAMED:
+        ctx.terminal.print_note(f"left: {len(left) - _MOST_NAMED:,} more, which --json lists")
+
+
+async def _list_what_is_left(
+    db: Database, person: str, kept: set[str | tuple[str, ...]]
+) -> list[str]:
+    """Return what may still be about a person, each with the command that shows or removes it."""
+    from memalchemy.maintenance.person import find_keys, find_person
+
+    again = await find_person(db, person, keep=kept)
+    left = [f"thread {one}, written meanwhile: run forget again" for one in again.threads]
+    for namespace, key in await find_keys(db, person):
+        name = format_namespace(namespace)
+        remove = shlex.join(["memalchemy", "store", "rm", name, key])
+        left.append(f"the item {key} in {name}, named so by its key: {remove}")
+    if await _is_mentioned(db, person):
+        search = shlex.join(["memalchemy", "search", person])
+        left.append(f"texts of others that mention {person!r}: {search}")
+    return left + [f"{one}, kept" for one in sorted(one for one in kept if isinstance(one, str))]
+
+
+async def _is_mentioned(db: Database, person: str) -> bool:
+    """Return whether a search by words finds the person in a step, an entry or an item."""
+    from memalchemy.inspection import Inspector
+
+    try:
+        return bool((await Inspector(db).search(person, limit=1, match="all"))["hits"])
+    except CapabilityMissing:  # an encrypted database has no words to look in
+        return False
+
+
+def _print_dry_run(ctx: Context, amount: int, what: str, **more: object) -> None:
+    if ctx.as_data:
+        ctx.terminal.print_data({"would_erase": amount} | more)
+    else:
+        ctx.terminal.print(f"{what} would be erased; nothing was changed")
 
 
 def _format_count(number: int, only_items: bool) -> str:

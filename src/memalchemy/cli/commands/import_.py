@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import asdict
+from difflib import get_close_matches
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -87,9 +89,10 @@ async def import_(
     if source not in FRAMEWORKS:
         if from_ is not None or dry_run:
             raise UsageError(
-                f"there is no importer called {source}, and a file takes neither --from nor "
-                f"--dry-run; the importers are {', '.join(FRAMEWORKS)}"
+                f"there is no importer called {source}{_meant(source)}, and a file takes neither "
+                f"--from nor --dry-run; the importers are {', '.join(FRAMEWORKS)}"
             )
+        _refuse_misspelt(source)
         return await _import_file(ctx, source, prefix, on_conflict)
     if from_ is None:
         raise UsageError(
@@ -109,6 +112,22 @@ async def import_(
     return await _import_records(
         ctx, source, from_, from_schema, prefix, on_conflict, dry_run=dry_run
     )
+
+
+def _refuse_misspelt(file: str) -> None:
+    """Refuse a file that is not there if an importer has nearly its name."""
+    if not Path(file).exists() and (meant := _meant(file)):
+        raise UsageError(
+            f"there is no file {file}{meant}; the importers of frameworks take --from PLACE"
+        )
+
+
+def _meant(source: str) -> str:
+    """Return the question for an importer whose name is nearly *source*; empty without one."""
+    spelt = source.lower().replace("_", "-")
+    known = {name.replace("_", "-"): name for name in FRAMEWORKS}
+    near = get_close_matches(spelt, known, 1, 0.75)
+    return f" (did you mean {known[near[0]]}?)" if near else ""
 
 
 def _open_target(ctx: Context, *, dry_run: bool) -> AbstractAsyncContextManager[Database]:

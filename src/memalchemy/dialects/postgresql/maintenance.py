@@ -82,15 +82,12 @@ class PostgreSQLMaintenance(Maintenance):
         name = f"{quoted(schema)}.{table}" if schema else table
         return [f"VACUUM ({'FULL, ' if full else ''}ANALYZE) {name};"]
 
+    def restore_command(self, url: URL, file: str) -> str:
+        how = ["--exit-on-error", "--single-transaction", "--no-owner"]
+        return shlex.join(["pg_restore", *how, *_connection_options(url), file])
+
     def backup_command(self, url: URL, file: str, schema: str | None, tables: Sequence[str]) -> str:
-        query = {name: str(value) for name, value in url.query.items()}
-        given = {
-            "host": url.host or query.get("host"),
-            "port": url.port or query.get("port"),
-            "username": url.username,
-            "dbname": url.database,
-        }
-        options = [f"--{name}={value}" for name, value in given.items() if value]
+        options = _connection_options(url)
         prefix = f"{quoted(schema)}." if schema else ""
         chosen = [f"--table={prefix}{table}" for table in tables]
         return shlex.join(["pg_dump", "--format=custom", f"--file={file}", *options, *chosen])
@@ -116,3 +113,15 @@ class _Vacuum(Executable, ClauseElement):
 def _vacuum(element: _Vacuum, compiler: Any, **_: Any) -> str:
     options = "FULL, ANALYZE" if element.full else "ANALYZE"
     return f"VACUUM ({options}) {compiler.preparer.format_table(element.table)}"
+
+
+def _connection_options(url: URL) -> list[str]:
+    """Return the options by which PostgreSQL's tools reach the database of a URL."""
+    query = {name: str(value) for name, value in url.query.items()}
+    given = {
+        "host": url.host or query.get("host"),
+        "port": url.port or query.get("port"),
+        "username": url.username,
+        "dbname": url.database,
+    }
+    return [f"--{name}={value}" for name, value in given.items() if value]

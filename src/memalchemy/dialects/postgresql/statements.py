@@ -10,6 +10,7 @@ import orjson
 from sqlalchemy import (
     CTE,
     JSON,
+    BindParameter,
     ColumnElement,
     FromClause,
     Insert,
@@ -175,6 +176,22 @@ class PostgreSQLStatements(Statements):
 
     def json_equals_binds(self, key: str, value: Any, kind: str) -> dict[str, Any]:
         return {"match_key": key, "match_value": orjson.dumps(value).decode()}
+
+    def keys_with_value(self, owner: Table, value: BindParameter[str]) -> Select[Any] | None:
+        meta = owner.c.meta
+        is_object = func.jsonb_typeof(meta) == literal_column("'object'")
+        sound = case((is_object, meta), else_=literal_column("'{}'::jsonb"))
+        each = func.jsonb_each(sound).table_valued("key", "value", name="each").render_derived()
+        kind = func.jsonb_typeof(each.c.value)
+        # Without a path it is the value itself, as text.
+        as_text = each.c.value.op("#>>")(literal_column("'{}'"))
+        return (
+            select(each.c.key.label("key"))
+            .distinct()
+            .select_from(owner.join(each, true()))
+            .where(kind.in_([literal_column("'string'"), literal_column("'number'")]))
+            .where(as_text == cast(value, Text))
+        )
 
     def json_is_object(self, column: ColumnElement[Any]) -> ColumnElement[int]:
         is_object = func.jsonb_typeof(column) == literal_column("'object'")

@@ -67,21 +67,44 @@ def test_the_documentation_names_every_option(name: str) -> None:
     common = {option for parameter in COMMANDS[name].params for option in parameter.opts
               if parameter.name in COMMON_OPTIONS}  # fmt: skip
     own = {o for p in COMMANDS[name].params for o in p.opts if o.startswith("--")} - common
-    for option in own - {"--help"}:
+    for option in own - {"--help", "--help-all"}:
         assert option in section(name), f"{option} of {name}"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself_and_takes_the_common_options(name: str, call: Call) -> None:
-    answer = call(*name.split(), "--help")
+    brief, whole = call(*name.split(), "--help"), call(*name.split(), "--help-all")
 
-    assert answer.code == 0
-    assert f"memalchemy {name}" in answer.out or "Example" in answer.out
+    assert (brief.code, whole.code) == (0, 0)
+    assert f"memalchemy {name}" in brief.out or "Example" in brief.out
     assert len(COMMANDS[name].help) > 20
-    for option in ("--db", "--tenant", "--schema", "--json", "--no-color"):
-        assert option in answer.out
     for parameter in COMMANDS[name].params:
         assert parameter.name in COMMON_OPTIONS or parameter.help, f"{parameter.name} has no help"
+        option = f"  {parameter.opts[-1]} "
+        if parameter.name in COMMON_OPTIONS:
+            assert option in whole.out
+            assert option not in brief.out.split("Options:")[1]
+        elif parameter.opts[0].startswith("--"):
+            assert parameter.opts[0] in brief.out
+    assert "--db URL, --tenant NAME, --json and 12 more: --help-all" in brief.out
+    assert "--help-all lists them" not in whole.out
+
+
+def test_the_help_has_the_headings_of_the_documentation(call: Call) -> None:
+    helped = call("--help").out.split("Commands:")[1].split("Exit codes:")[0]
+    chapters = re.split(r"^## ", DOCS, flags=re.M)[1:]
+    documented = {
+        chapter.splitlines()[0]: re.findall(r"^### `([\w-]+)`$", chapter, re.M)
+        for chapter in chapters
+    }
+    for title, names in documented.items():
+        if names:
+            under = helped.split(f"  {title}:\n")[1].split("\n\n")[0]
+            assert re.findall(r"^    ([\w-]+) ", under, re.M) == names
+    under = helped.split("  Groups of commands:\n")[1]
+    assert sorted(re.findall(r"^    ([\w-]+) ", under, re.M)) == GROUPS
+    assert call("--help-all").out.count("--keys-file FILE") == 1
+    assert "--keys-file" not in call("--help").out
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -107,6 +130,8 @@ def test_the_example_of_every_command_runs(
         asyncio.run(talk("sqlite:///agent.db"))
     else:
         call("--db", "sqlite:///agent.db", "upgrade")
+    if name == "restore":
+        assert call(*example("backup")).code == 0
     if name == "anchor":
         assert call(*example("sign")).code == 0
     if name in SERVERS:

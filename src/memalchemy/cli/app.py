@@ -16,7 +16,7 @@ from typer.exceptions import TyperException
 
 from memalchemy._version import __version__
 from memalchemy.cli import ctrl_c, exit_codes
-from memalchemy.cli.command import add_group, set_parameters
+from memalchemy.cli.command import Command, add_group, set_parameters
 from memalchemy.cli.commands import (
     anchor,
     backup,
@@ -50,9 +50,65 @@ from memalchemy.cli.commands import (
     views,
     words,
 )
+from memalchemy.cli.help import HELP_ALL, write_options
 from memalchemy.cli.options import CommonOptions
 from memalchemy.cli.terminal import print_error
 from memalchemy.cli.usage_errors import UsageError
+
+SECTIONS: dict[str, tuple[Command, ...]] = {
+    "Demo": (demo.demo,),
+    "The schema": (
+        schema.upgrade,
+        schema.downgrade,
+        schema.check,
+        schema.current,
+        schema.grants,
+        schema.distribute,
+        views.views,
+    ),
+    "Importing and exporting threads": (
+        import_.import_,
+        export.export,
+    ),
+    "Inspecting": (
+        inspector.inspect,
+        inspect.threads,
+        inspect.history,
+        show.show,
+        tail.tail,
+        inspect.diff,
+        search.search,
+        stats.stats,
+    ),
+    "Asking": (
+        rows.messages,
+        rows.tools,
+        rows.usage,
+    ),
+    "Forking and deleting": (
+        fork.fork,
+        delete.delete,
+        forget.forget,
+        prune.prune,
+        vacuum.vacuum,
+    ),
+    "Backups and copies": (
+        backup.backup,
+        restore.restore,
+        copy.copy,
+        verify.verify,
+    ),
+    "Encryption": (
+        keys.generate_key,
+        keys.rotate_keys,
+        words.rebuild_words,
+        reembed.reembed,
+        sign.sign,
+        anchor.anchor,
+    ),
+    "HTTP": (serve.serve,),
+}
+"""The commands under the headings of the help, which are those of docs/command-line.md."""
 
 
 class Program(TyperGroup):
@@ -70,6 +126,22 @@ class Program(TyperGroup):
         as_json = context.meta[_JSON_ERRORS]
         with ctrl_c.exit_on_interrupt(), _usage_errors(as_json=as_json):
             return super().invoke(context)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        write_options(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands under their headings, and then those that have commands below them."""
+        headed = {title: [one.name for one in some] for title, some in SECTIONS.items()}
+        headed["Groups of commands"] = [name for name in self.commands if name in GROUPS]
+        with formatter.section("Commands"):
+            for title, names in headed.items():
+                room = formatter.width - 8 - max(map(len, names))
+                with formatter.section(title):
+                    formatter.write_dl(
+                        [(name, self.commands[name].get_short_help_str(room)) for name in names]
+                    )
 
 
 _JSON_ERRORS = "memalchemy.json_errors"
@@ -108,11 +180,10 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _read_common_options(typer_context: typer.Context, version: bool, **values: Any) -> None:
-    """One SQL schema for everything an agent remembers.
-
-    The options below may stand before a command or after it.
-    """
+def _read_common_options(
+    typer_context: typer.Context, version: bool, help_all: bool, **values: Any
+) -> None:
+    """One SQL schema for everything an agent remembers."""
     typer_context.obj = CommonOptions(**values)
 
 
@@ -127,51 +198,18 @@ _VERSION = Parameter(
         ),
     ],
 )
-set_parameters(_read_common_options, [*CommonOptions.parameters(), _VERSION])
+set_parameters(_read_common_options, [*CommonOptions.parameters(), _VERSION, HELP_ALL])
 app.callback()(_read_common_options)
 
-for _command in (
-    demo.demo,
-    schema.upgrade,
-    schema.downgrade,
-    schema.check,
-    schema.current,
-    schema.grants,
-    schema.distribute,
-    views.views,
-    import_.import_,
-    export.export,
-    inspector.inspect,
-    inspect.threads,
-    inspect.history,
-    show.show,
-    tail.tail,
-    inspect.diff,
-    search.search,
-    rows.messages,
-    rows.tools,
-    rows.usage,
-    stats.stats,
-    fork.fork,
-    delete.delete,
-    forget.forget,
-    prune.prune,
-    vacuum.vacuum,
-    backup.backup,
-    restore.restore,
-    copy.copy,
-    verify.verify,
-    keys.generate_key,
-    keys.rotate_keys,
-    words.rebuild_words,
-    reembed.reembed,
-    sign.sign,
-    anchor.anchor,
-    serve.serve,
-):
-    _command.add_to(app)
+for _commands in SECTIONS.values():
+    for _command in _commands:
+        _command.add_to(app)
 
-add_group(app, "store", "Read and write items of the store.", store.COMMANDS)
-add_group(app, "log", "List logs of entries, such as conversations.", log.COMMANDS)
-add_group(app, "index", "Manage vector indexes.", index.COMMANDS)
-add_group(app, "tenants", "List tenants, and wall them from each other.", tenants.COMMANDS)
+GROUPS = {
+    "store": ("Read and write items of the store.", store.COMMANDS),
+    "log": ("List logs of entries, such as conversations.", log.COMMANDS),
+    "index": ("Manage vector indexes.", index.COMMANDS),
+    "tenants": ("List tenants, and wall them from each other.", tenants.COMMANDS),
+}
+for _name, (_help, _commands) in GROUPS.items():
+    add_group(app, _name, _help, _commands)

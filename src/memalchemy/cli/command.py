@@ -16,6 +16,7 @@ import typer
 from memalchemy.cli import ctrl_c
 from memalchemy.cli.context import Context
 from memalchemy.cli.exit_codes import CORRUPT, OK, USAGE, exit_code
+from memalchemy.cli.help import HELP_ALL, CommandWithHelp
 from memalchemy.cli.options import CommonOptions
 from memalchemy.cli.terminal import print_error
 from memalchemy.errors import MemalchemyError
@@ -46,13 +47,15 @@ class Command:
         common = CommonOptions.parameters()
 
         def run(typer_context: typer.Context, **values: Any) -> None:
+            del values[HELP_ALL.name]
             after_name = {parameter.name: values.pop(parameter.name) for parameter in common}
             before_name = typer_context.obj or CommonOptions()
             raise typer.Exit(self._run(before_name.override(after_name), values))
 
         run.__doc__ = self.function.__doc__
-        set_parameters(run, [*own, *common])
-        app.command(self.name, epilog=f"\b\nExample:\n  {self.example}")(run)
+        set_parameters(run, [*own, *common, HELP_ALL])
+        epilog = f"\b\nExample:\n  {self.example}"
+        app.command(self.name, cls=CommandWithHelp, epilog=epilog)(run)
 
     def _run(self, options: CommonOptions, values: dict[str, Any]) -> int:
         """Run to the end and return the exit code; an error is one line on stderr."""

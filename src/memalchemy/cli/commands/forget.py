@@ -69,7 +69,7 @@ async def forget(
     dry_run: DryRunOption = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> int | None:
-    """Erase a person, a thread, a namespace or a tenant, without a trace.
+    """Erase a person, thread, namespace or tenant for good.
 
     Erases all that is named after a person or has their id in metadata, or one thread, or the
     threads and items of the store with some metadata, or the items of a namespace and below it,

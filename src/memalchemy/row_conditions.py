@@ -96,8 +96,8 @@ def _compile_metadata_equals(element: MetadataEquals, compiler: Any, **kw: Any) 
         condition = and_(indexed, condition)
     given = {"match_key": key, "match_value": operand}
 
-    def replace(part: Any) -> Any:
-        return given.get(part.key) if isinstance(part, BindParameter) else None
+    def replace(element: Any, **_: Any) -> Any:
+        return given.get(element.key) if isinstance(element, BindParameter) else None
 
     return f"({compiler.process(replacement_traverse(condition, {}, replace), **kw)})"
 

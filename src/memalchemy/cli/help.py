@@ -47,7 +47,9 @@ class CommandWithHelp(TyperCommand):
 
 def write_options(command: Any, ctx: Any, formatter: Any) -> None:
     """Write the arguments and options of a command or of the program."""
-    arguments, own, common = [], [], []
+    arguments: list[Any] = []
+    own: list[Any] = []
+    common: list[Any] = []
     for parameter in command.get_params(ctx):
         record = parameter.get_help_record(ctx)
         if record is not None:

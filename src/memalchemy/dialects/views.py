@@ -61,7 +61,7 @@ class OracleViews(Views):
     """JSON_VALUE, which gives NULL where it finds nothing, or no number."""
 
     def number(self, meta: ColumnElement[Any], key: str) -> ColumnElement[Any]:
-        path = literal_column(f"'$.{key}' RETURNING NUMBER NULL ON ERROR")
+        path: ColumnElement[Any] = literal_column(f"'$.{key}' RETURNING NUMBER NULL ON ERROR")
         return func.json_value(meta, path)
 
 

@@ -96,9 +96,11 @@ def _create_statements(on: Any, dialect: Dialect, schema: str | None) -> list[st
 
 
 def _queries(dialect: Dialect, schema: str | None) -> Iterator[Select[Any]]:
-    tables = sa.MetaData(schema=schema)
-    for table in Base.metadata.sorted_tables:
-        table.to_metadata(tables, schema=schema)
+    tables = Base.metadata
+    if schema is not None:
+        tables = sa.MetaData()
+        for table in Base.metadata.sorted_tables:
+            table.to_metadata(tables, schema=schema)
     prefix = f"{schema}." if schema else ""
     threads, checkpoints, deltas, items, embeddings = (
         tables.tables[prefix + name]

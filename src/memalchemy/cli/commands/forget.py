@@ -152,7 +152,7 @@ async def _forget_person(
 
     if not person.strip():
         raise UsageError("--person is empty: is the variable set that it was to have?")
-    kept = {*keep, *(parse_namespace(one) for one in keep if one)}
+    kept: set[str | tuple[str, ...]] = {*keep, *(parse_namespace(one) for one in keep if one)}
     async with ctx.database() as db:
         found = await find_person(db, person, keep=kept)
         if not found:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
+from os import PathLike
 from typing import Any
 
+from memalchemy.analysis import duckdb_cache
 from memalchemy.analysis.arrow import import_pyarrow, record_batch
+from memalchemy.analysis.connection import (
+    MEMORY,
+    SQLConnection,
+    create_table,
+    import_duckdb,
+    insert_rows,
+    open_duckdb,
+)
 from memalchemy.analysis.reader import Reader
-from memalchemy.analysis.selection import Selection
-from memalchemy.analysis.tables import table_of
+from memalchemy.analysis.selection import EVERYTHING, Selection
+from memalchemy.analysis.tables import TABLES, table_of
 from memalchemy.database import Database
+from memalchemy.errors import InvalidArgument
 
 Row = dict[str, Any]
 
@@ -71,3 +82,49 @@ class Analysis:
         async with aclosing(self.rows(table, **selection)) as batches:
             async for batch in batches:
                 yield record_batch(declared, batch)
+
+    async def connect(
+        self,
+        *,
+        tables: Iterable[str] | None = None,
+        cache: str | PathLike[str] | None = None,
+        plaintext: bool = False,
+        memory: str = MEMORY,
+        **selection: Any,
+    ) -> SQLConnection:
+        """Read the tables into a DuckDB, and return a connection for SQL.
+
+        Args:
+            tables: those that are filled; all by default.
+            cache: a file that keeps the tables, which only its owner may read. Logs that have
+                changed since the last time are read again, others are not; what was deleted, erased
+                or has expired is removed from it. DuckDB, pandas and notebooks open it, too.
+                Without a file everything is read into memory.
+            plaintext: allow the cache of an encrypted database, which is not encrypted.
+            memory: the most memory that DuckDB uses, such as ``"2GB"``.
+            selection: arguments of `Selection`, without a cache.
+
+        Raises:
+            DriverMissing: duckdb or pyarrow is not installed: ``pip install
+                'memalchemy[analysis]'``.
+            InvalidArgument: an argument makes no sense.
+            CapabilityMissing: a cache of an encrypted database, without *plaintext*.
+            Conflict, DatabaseUnreachable: the file is another database's, or cannot be opened.
+        """
+        import_duckdb()
+        import_pyarrow()
+        wanted = [table_of(name).name for name in (TABLES if tables is None else tables)]
+        chosen = Selection(**selection)
+        if cache is not None:
+            if chosen != EVERYTHING:
+                raise InvalidArgument("a cache has everything: select in SQL")
+            await duckdb_cache.refresh(self._reader, cache, memory, plaintext=plaintext)
+            duck = open_duckdb(cache, memory, read_only=True)
+            return SQLConnection(duck, self.unreadable)
+        duck = open_duckdb(":memory:", memory)
+        for table in TABLES.values():
+            create_table(duck, table)
+        async with aclosing(self._reader.batches(wanted, chosen)) as batches:
+            async for name, batch in batches:
+                insert_rows(duck, TABLES[name], batch)
+        return SQLConnection(duck, self.unreadable)

@@ -41,6 +41,7 @@ from memalchemy.cli.commands import (
     serve,
     show,
     sign,
+    sql,
     stats,
     store,
     tail,
@@ -84,6 +85,7 @@ SECTIONS: dict[str, tuple[Command, ...]] = {
         rows.messages,
         rows.tools,
         rows.usage,
+        sql.sql,
     ),
     "Forking and deleting": (
         fork.fork,

@@ -10,7 +10,7 @@ from typing import Any
 
 from memalchemy.analysis.tables import AnalysisTable
 from memalchemy.cli.context import Context
-from memalchemy.cli.formatting import DataFormat, format_json, format_time
+from memalchemy.cli.formatting import format_time
 from memalchemy.cli.tables import Column, Excerpt
 from memalchemy.cli.usage_errors import UsageError
 
@@ -32,26 +32,14 @@ async def first_rows(batches: AsyncIterator[list[Row]], limit: int | None) -> As
 
 async def print_rows(
     ctx: Context, batches: AsyncIterator[list[Row]], json_columns: Sequence[str]
-) -> int:
-    """Print batches of rows for programs, as they come; return their number.
+) -> None:
+    """Print batches of rows for programs, as they come.
 
     Values of *json_columns* are documents, as they were stored.
     """
-    number = 0
-    is_json = ctx.options.data_format is DataFormat.JSON
-    async for batch in batches:
-        rows = [_with_documents(row, json_columns) for row in batch]
-        if not rows:
-            continue
-        if is_json:
-            inner = format_json(rows).removeprefix("[\n").removesuffix("\n]")
-            ctx.terminal.print_piece((",\n" if number else "[\n") + inner)
-        else:
-            ctx.terminal.print_data(rows, header=not number)
-        number += len(rows)
-    if is_json:
-        ctx.terminal.print_piece("\n]\n" if number else "[]\n")
-    return number
+    with ctx.terminal.documents() as printed:
+        async for batch in batches:
+            printed.add([_with_documents(row, json_columns) for row in batch])
 
 
 def _with_documents(row: Row, json_columns: Sequence[str]) -> Row:

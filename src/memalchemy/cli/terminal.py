@@ -63,9 +63,12 @@ class Terminal:
         """Print a document on a line of stdout."""
         sys.stdout.write(format_json(value, indent=None) + "\n")
 
-    def print_piece(self, text: str) -> None:
-        """Print a part of a document for programs on stdout."""
-        sys.stdout.write(text)
+    @contextmanager
+    def documents(self) -> Iterator[DocumentList]:
+        """Print a list of documents on stdout in the format for programs, piece by piece."""
+        printed = DocumentList(self, self._data_format or DataFormat.JSON)
+        yield printed
+        printed.finish()
 
     def flush(self) -> None:
         """Hand over what was printed, for a reader that waits for it."""
@@ -184,6 +187,31 @@ def print_error(code: str, message: str, exit_code: int, *, as_json: bool) -> No
         sys.stderr.write(format_json({"error": error}, indent=None) + "\n")
     else:
         sys.stderr.write(f"error [{code}]: {escape_controls(message)}\n")
+
+
+class DocumentList:
+    """A list of documents that is printed piece by piece."""
+
+    def __init__(self, terminal: Terminal, data_format: DataFormat) -> None:
+        self._terminal = terminal
+        self._is_json = data_format is DataFormat.JSON
+        self._is_begun = False
+
+    def add(self, documents: Sequence[Any]) -> None:
+        """Print documents, which have the same fields as those before them."""
+        if not documents:
+            return
+        if self._is_json:
+            inner = format_json(list(documents)).removeprefix("[\n").removesuffix("\n]")
+            sys.stdout.write((",\n" if self._is_begun else "[\n") + inner)
+        else:
+            self._terminal.print_data(list(documents), header=not self._is_begun)
+        self._is_begun = True
+
+    def finish(self) -> None:
+        """Print the end of the list."""
+        if self._is_json:
+            sys.stdout.write("\n]\n" if self._is_begun else "[]\n")
 
 
 class ProgressDisplay:

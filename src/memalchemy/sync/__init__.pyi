@@ -11,6 +11,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from memalchemy.analysis.analysis import Row
+from memalchemy.analysis.connection import SQLConnection
 from memalchemy.checkpoints.checkpointer import CheckpointerOptions
 from memalchemy.checkpoints.retention import ProgressCallback
 from memalchemy.codec.anchors import Anchor
@@ -576,6 +577,35 @@ class Analysis:
         Raises:
             DriverMissing: pyarrow is not installed: ``pip install 'memalchemy[analysis]'``.
             InvalidArgument: there is no such table, or the selection makes no sense.
+        """
+
+    def connect(
+        self,
+        *,
+        tables: Iterable[str] | None = None,
+        cache: str | PathLike[str] | None = None,
+        plaintext: bool = False,
+        memory: str = "1GB",
+        **selection: Any,
+    ) -> SQLConnection:
+        """Read the tables into a DuckDB, and return a connection for SQL.
+
+        Args:
+            tables: those that are filled; all by default.
+            cache: a file that keeps the tables, which only its owner may read. Logs that have
+                changed since the last time are read again, others are not; what was deleted, erased
+                or has expired is removed from it. DuckDB, pandas and notebooks open it, too.
+                Without a file everything is read into memory.
+            plaintext: allow the cache of an encrypted database, which is not encrypted.
+            memory: the most memory that DuckDB uses, such as ``"2GB"``.
+            selection: arguments of `Selection`, without a cache.
+
+        Raises:
+            DriverMissing: duckdb or pyarrow is not installed: ``pip install
+                'memalchemy[analysis]'``.
+            InvalidArgument: an argument makes no sense.
+            CapabilityMissing: a cache of an encrypted database, without *plaintext*.
+            Conflict, DatabaseUnreachable: the file is another database's, or cannot be opened.
         """
 
     def rows(self, table: str, **selection: Any) -> LazyIterator[list[Row]]:

@@ -1,0 +1,205 @@
+"""The command sql."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memalchemy.cli import ctrl_c
+from memalchemy.cli.command import command
+from memalchemy.cli.commands.rows import (
+    FrameworkOption,
+    ParquetOption,
+    SinceOption,
+    UntilOption,
+    report_unreadable,
+)
+from memalchemy.cli.context import Context
+from memalchemy.cli.exit_codes import DATABASE
+from memalchemy.cli.formatting import count
+from memalchemy.cli.moments import parse_moment
+from memalchemy.cli.options import MetadataOption, OnlyNamespaceOption, PrefixOption
+from memalchemy.cli.parsers import (
+    parse_duration,
+    parse_metadata,
+    parse_namespace,
+    read_text_argument,
+)
+from memalchemy.cli.terminal import print_error
+from memalchemy.cli.usage_errors import UsageError, usage_errors
+from memalchemy.errors import StatementFailed
+
+if TYPE_CHECKING:
+    from memalchemy.analysis import QueryResult, SQLConnection
+
+ROWS = 1_000
+"""Rows that are fetched and printed at once."""
+
+_GRACE = 2.0
+"""Seconds in which DuckDB stops an interrupted query, as it mostly does; then the process ends."""
+
+_INDIRECT = re.compile(r"\bquery(_table)?\b", re.IGNORECASE)
+"""Functions whose argument is the name of a table, or SQL, as a text."""
+
+
+@command(
+    "sql",
+    example='memalchemy --db sqlite:///agent.db sql "select role, text from messages"',
+)
+async def sql(
+    ctx: Context,
+    query: Annotated[
+        str, typer.Argument(metavar="QUERY", help="A query; @FILE reads a file, - reads stdin.")
+    ],
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            "--cache",
+            metavar="FILE",
+            help="Keep the tables in this DuckDB file, and read only what has changed since.",
+        ),
+    ] = None,
+    plaintext_cache: Annotated[
+        bool,
+        typer.Option(
+            "--plaintext-cache", help="Allow the cache of an encrypted database, unencrypted."
+        ),
+    ] = False,
+    longest: Annotated[
+        str, typer.Option("--timeout", metavar="TIME", help="Longest time of the query: 45s, 5m.")
+    ] = "60s",
+    memory: Annotated[
+        str, typer.Option("--memory", metavar="SIZE", help="Most memory of the query: 500MB, 2GB.")
+    ] = "1GB",
+    namespace: OnlyNamespaceOption = None,
+    prefix: PrefixOption = False,
+    framework: FrameworkOption = None,
+    metadata: MetadataOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    parquet: ParquetOption = None,
+) -> int | None:
+    """Ask what agents did in SQL, of all frameworks.
+
+    DuckDB runs the query over the tables threads, steps, messages, tool_calls, usage, items and
+    memories. It only reads, and reaches no file, no network and no extension. Without --cache the
+    tables that the query names are read into memory first; the options that select narrow them.
+    """
+    from memalchemy.analysis import TABLES, Analysis
+
+    if parquet is not None and ctx.as_data:
+        raise UsageError("give --parquet or a format for stdout, not both")
+    if plaintext_cache and cache is None:
+        raise UsageError("--plaintext-cache is about the file of --cache")
+    text = read_text_argument(query)
+    seconds = parse_duration(longest).total_seconds()
+    options: dict[str, Any] = {
+        "namespace": None if namespace is None else parse_namespace(namespace),
+        "below": prefix,
+        "framework": framework,
+        "metadata": parse_metadata(metadata) or {},
+        "since": parse_moment(since, "--since"),
+        "until": parse_moment(until, "--until"),
+    }
+    named = [name for name in TABLES if re.search(rf"\b{name}\b", text, re.IGNORECASE)]
+    with usage_errors():
+        async with ctx.database(read_only=True) as db:
+            analysis = Analysis(db)
+            connection = await analysis.connect(
+                tables=None if _INDIRECT.search(text) else named,
+                cache=cache,
+                plaintext=plaintext_cache,
+                memory=memory,
+                **options,
+            )
+        with ctrl_c.ctrl_c_raises(), connection, _hard_limits(ctx, connection, seconds):
+            result = connection.execute(text, timeout=seconds)
+            _print(ctx, result, parquet)
+    return report_unreadable(ctx, connection.unreadable)
+
+
+def _print(ctx: Context, result: QueryResult, parquet: Path | None) -> None:
+    from memalchemy.cli.row_output import ParquetFile, print_table
+
+    if parquet is not None:
+        table = result.arrow()
+        with ParquetFile(parquet, table.schema) as written:
+            for batch in table.to_batches():
+                written.write(batch)
+        ctx.terminal.print(f"{count(written.rows, 'row')} in {parquet}")
+        return
+    rows: list[dict[str, Any]] = []
+    documents = _documents(result)
+    if ctx.as_data:
+        with ctx.terminal.documents() as printed:
+            for some in documents:
+                printed.add(some)
+        return
+    for some in documents:
+        rows += some
+    print_table(ctx, rows)
+    ctx.terminal.print_note(count(len(rows), "row"))
+
+
+def _documents(result: QueryResult) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows as documents; columns of one name are told apart by numbers."""
+    names: list[str] = []
+    for name in result.columns:
+        number = 2
+        unique = name
+        while unique in names:
+            unique, number = f"{name}_{number}", number + 1
+        names.append(unique)
+    while some := result.fetchmany(ROWS):
+        yield [dict(zip(names, row, strict=True)) for row in some]
+
+
+@contextmanager
+def _hard_limits(ctx: Context, connection: SQLConnection, seconds: float) -> Iterator[None]:
+    """End the process if a query neither ends in time nor can be stopped.
+
+    A function that runs for long on one row is not interrupted by DuckDB. Nothing is lost: the
+    query only reads, and the cache is complete.
+    """
+    ended = threading.Event()
+
+    def watch() -> None:
+        if ended.wait(seconds + _GRACE):
+            return
+        message = f"the query took longer than {seconds:g} seconds, and the process was ended"
+        print_error(StatementFailed.code, message, DATABASE, as_json=ctx.options.json_errors)
+        sys.stderr.flush()
+        os._exit(DATABASE)
+
+    threading.Thread(target=watch, daemon=True).start()
+    restore = _limit_memory(connection)
+    try:
+        yield
+    finally:
+        ended.set()
+        restore()
+
+
+def _limit_memory(connection: SQLConnection) -> Callable[[], None]:
+    """Let the process have so much more memory as the connection may use, where Linux can.
+
+    Values that a function makes, such as lists, do not count in DuckDB's own limit.
+    """
+    if not sys.platform.startswith("linux"):
+        return lambda: None
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    used = int(re.findall(r"VmData:\s+(\d+)", Path("/proc/self/status").read_text())[0]) * 1024
+    allowed = used + connection.memory_bytes + 512 * 1024 * 1024
+    if before[0] == resource.RLIM_INFINITY or allowed < before[0]:
+        resource.setrlimit(resource.RLIMIT_DATA, (allowed, before[1]))
+    return lambda: resource.setrlimit(resource.RLIMIT_DATA, before)

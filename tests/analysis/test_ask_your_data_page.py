@@ -1,16 +1,22 @@
-"""The page "Ask your data" describes the tables as they are.
+"""The page "Ask your data" describes the tables as they are, and its answers are those one gets.
 
-With ``MEMALCHEMY_REGENERATE=1`` its list of columns is written anew.
+With ``MEMALCHEMY_REGENERATE=1`` its list of columns and its answers are written anew.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
 from memalchemy.analysis import TABLES
+from memalchemy.cli.app import app
 from memalchemy.usage import DIMENSION_KEYS, USAGE_KEYS
+from pages import run_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "ask-your-data.md"
 LIST = re.compile(r"(<!-- tables -->\n).*?(<!-- end of tables -->\n)", re.S)
@@ -45,3 +51,32 @@ def test_the_page_names_every_key_of_metadata() -> None:
     named = set(re.findall(r"`(\w+)`", section))
 
     assert {*USAGE_KEYS, *DIMENSION_KEYS} <= named
+
+
+QUESTION = re.compile(r"^(### .+?\?)\n\n```sql\n(.*?)```\n(?:\n```\n(.*?)```\n)?", re.M | re.S)
+
+
+@pytest.mark.own_keys
+def test_the_ten_questions_have_the_answers_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("duckdb")
+    page = PAGE.read_text()
+    monkeypatch.chdir(tmp_path)
+    asyncio.run(run_page(PAGE))
+
+    def answer(query: str) -> str:
+        ran = CliRunner().invoke(app, ["--db", "agency.db", "sql", query], catch_exceptions=False)
+        assert ran.exit_code == 0, ran.stderr
+        return ran.stdout
+
+    if os.environ.get("MEMALCHEMY_REGENERATE"):
+        page = QUESTION.sub(
+            lambda found: f"{found[1]}\n\n```sql\n{found[2]}```\n\n```\n{answer(found[2])}```\n",
+            page,
+        )
+        PAGE.write_text(page)
+    questions = QUESTION.findall(page)
+    assert len(questions) == 10
+    for title, query, printed in questions:
+        assert answer(query) == printed, title

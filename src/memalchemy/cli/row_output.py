@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import AsyncIterator, Sequence
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +62,16 @@ def print_table(ctx: Context, rows: Sequence[Row]) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
 
 
 def _cell(value: Any) -> Any:
     if value is None:
         return ""
-    if hasattr(value, "hour"):
+    if isinstance(value, datetime):
         return format_time(value)
+    if isinstance(value, (date, Decimal)):
+        return str(value)
     if isinstance(value, float):
         return f"{value:,.4f}".rstrip("0").rstrip(".")
     if isinstance(value, bool):

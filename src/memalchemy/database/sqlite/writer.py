@@ -163,12 +163,9 @@ class Writer:
         item = self._queue.get()
         while isinstance(item, tuple):
             batch.append(item)
-            if len(batch) == MAX_BATCH:
+            if len(batch) == MAX_BATCH or self._queue.empty():
                 return batch, None
-            try:
-                item = self._queue.get_nowait()
-            except queue.Empty:
-                return batch, None
+            item = self._queue.get()
         return batch, item
 
     def _run_batch(self, batch: list[QueuedJob]) -> None:

@@ -45,6 +45,13 @@ def kind_of(value: Any) -> str:
     return "text" if isinstance(value, str) else "container"
 
 
+def _is_plain(value: Any) -> bool:
+    """Return whether a value is stored as it is, as most are: then its path need not be told."""
+    if type(value) is str:
+        return value.isascii() and "\x00" not in value
+    return type(value) is bool or (type(value) is int and -(2**63) <= value < 2**63)
+
+
 def _check_value(value: Any, path: str, depth: int = 0) -> Any:
     if depth > 50:
         raise NotSerialisable(path, "is nested over 50 levels deep")
@@ -69,6 +76,9 @@ def _check_value(value: Any, path: str, depth: int = 0) -> Any:
         for key, item in value.items():
             if not isinstance(key, str):
                 raise NotSerialisable(path, f"has a key that is not a str: {type(key).__name__}")
+            if _is_plain(key) and (item is None or _is_plain(item)):
+                checked[key] = item
+                continue
             step = pointer(path, key)
             checked[_check_value(key, step)] = _check_value(item, step, depth + 1)
         return checked

@@ -78,6 +78,8 @@ class View:
             list; ``None`` of other states.
         interrupts: returns what a state waits for, each with its id or ``None``; ``None`` of a
             state that is not of the framework's form.
+        nodes: returns the names of the graph's nodes that ran in a step, from what *bookkeeping*
+            begins in its state and in its parent's, without the forms of stored objects.
         channels_of_writes: returns the keys whose values are not in a state but in the pending
             writes of the steps before it, from the metadata of its checkpoint.
     """
@@ -87,6 +89,7 @@ class View:
     objects: ObjectForms = field(default_factory=dict)
     messages: Callable[[Mapping[str, Any]], tuple[Path, list[Any]] | None] = lambda _: None
     interrupts: Callable[[Mapping[str, Any]], list[tuple[Any, Any]] | None] = lambda _: None
+    nodes: Callable[[Mapping[str, Any], Mapping[str, Any]], Sequence[str]] = lambda _, __: ()
     channels_of_writes: Callable[[Mapping[str, Any]], Iterable[str]] = lambda _: ()
 
 

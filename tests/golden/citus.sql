@@ -760,6 +760,30 @@ AND (threads.head_id IS NOT NULL
       WHERE deltas.log_id = threads.log_id
       AND deltas.kind IN ('entry'))))
 
+-- inspection._statements.read_last_entry_times()
+SELECT listed.log_id, (
+  SELECT deltas.occurred_at
+  FROM deltas
+  WHERE deltas.log_id = listed.log_id
+  AND deltas.kind IN ('entry')
+  ORDER BY deltas.seq DESC
+  LIMIT $1::INTEGER) AS occurred_at
+FROM (
+  SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+  FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed
+
+-- inspection._statements.read_newest_checkpoints()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM (
+  SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+JOIN threads ON threads.log_id = listed.log_id
+JOIN checkpoints ON checkpoints.log_id = threads.log_id
+AND checkpoints.checkpoint_id = threads.head_id
+
 -- inspection._statements.read_next_positions(one=False)
 SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
 FROM threads

@@ -654,6 +654,30 @@ AND (threads.head_id IS NOT NULL
       WHERE deltas.log_id = threads.log_id
       AND deltas.kind IN ('entry'))))
 
+-- inspection._statements.read_last_entry_times()
+SELECT listed.log_id, (
+  SELECT deltas.occurred_at
+  FROM deltas
+  WHERE deltas.log_id = listed.log_id
+  AND deltas.kind IN ('entry')
+  ORDER BY deltas.seq DESC
+  FETCH FIRST 1 ROWS ONLY) AS occurred_at
+FROM (
+  SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+  FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed
+
+-- inspection._statements.read_newest_checkpoints()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM (
+  SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+  FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed
+JOIN threads ON threads.log_id = listed.log_id
+JOIN checkpoints ON checkpoints.log_id = threads.log_id
+AND checkpoints.checkpoint_id = threads.head_id
+
 -- inspection._statements.read_next_positions(one=False)
 SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
 FROM threads

@@ -716,6 +716,37 @@ AND (threads.head_id IS NOT NULL
       WHERE deltas.log_id = threads.log_id
       AND deltas.kind IN ('entry'))))
 
+-- inspection._statements.read_last_entry_times()
+WITH listed AS MATERIALIZED (
+  SELECT each_listed.log_id AS log_id
+  FROM (
+    SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+    FROM json_each(?) AS each) AS each_listed)
+SELECT listed.log_id, (
+  SELECT deltas.occurred_at
+  FROM deltas
+  WHERE deltas.log_id = listed.log_id
+  AND deltas.kind IN ('entry')
+  ORDER BY deltas.seq DESC
+  LIMIT ?
+  OFFSET ?) AS occurred_at
+FROM listed
+
+-- inspection._statements.read_newest_checkpoints()
+WITH listed AS MATERIALIZED (
+  SELECT each_listed.log_id AS log_id
+  FROM (
+    SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+    FROM json_each(?) AS each) AS each_listed)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM listed
+JOIN threads ON threads.log_id = listed.log_id
+JOIN checkpoints ON checkpoints.log_id = threads.log_id
+AND checkpoints.checkpoint_id = threads.head_id
+
 -- inspection._statements.read_next_positions(one=False)
 SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
 FROM threads

@@ -134,6 +134,9 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "neighbours": {"ns": ["vectors", "here"], "key": "a"},
     "memories": {"kind": "facts"},
     "search": {"q": "cafe"},
+    "origins": {"thread": "thread"},
+    "use": {},
+    "person": {"name": "ada"},
 }
 
 
@@ -160,6 +163,11 @@ async def test_every_route_answers_and_sends_no_statement_but_select(
         await ask("items", below=0, ns=["users", "ada"])
         await ask("threads", framework="log")
         await ask("threads", framework="/", q="t")
+        await ask("threads", about="caf", metadata='{"user_id": "ada"}', since="2020-01-01")
+        await ask("threads", sort="stored", descending=0, waiting=1, until="2099-01-01T00:00Z")
+        await ask("transcript", thread="thread", find="café", limit=2)
+        await ask("transcript", thread="thread", ns="log", around=3, find="café", limit=2)
+        await ask("transcript", thread="thread", ns="log", after=3, whole=1)
         for kind in ("facts", "episodes", "conversations", "long-term"):
             await ask("memories", kind=kind)
     assert not watch.complaints, watch.complaints
@@ -792,6 +800,11 @@ async def test_malformed_requests_are_refused(db: Database, ask: Any) -> None:
         ("threads", {"other": "1"}),
         ("threads", {"q": ["a", "b"]}),
         ("threads", {"q": "x" * 300}),
+        ("threads", {"metadata": "user_id=ada"}),
+        ("threads", {"metadata": '{"a": 1}'}),
+        ("threads", {"since": "yesterday"}),
+        ("threads", {"sort": "colour"}),
+        ("person", {"name": ""}),
         ("timeline", {"thread": "t", "cursor": "WzEsMl0"}),
         ("items", {"cursor": "WyJ4IiwxLDIsM10"}),
         ("state", {"thread": "t" * 300}),

@@ -44,6 +44,49 @@ def graph_of(db: Database) -> Any:
     return builder.compile(checkpointer=MemalchemySaver(db))
 
 
+async def test_each_step_is_called_by_the_nodes_that_ran(db: Database) -> None:
+    graph = graph_of(db)
+    await graph.ainvoke({"messages": [HumanMessage("Refund order 7")]}, CONFIG)
+    await graph.ainvoke(Command(resume=True), CONFIG)
+    inspector = Inspector(db)
+
+    steps = [step["digest"] for step in (await inspector.timeline("t", NAMESPACE))["steps"]]
+    assert [step["node"] for step in steps] == ["approve", "ask", None, None]
+    assert [step["tools"] for step in steps] == [[], ["refund"], [], []]
+
+    origins = (await inspector.origins("t", NAMESPACE))["messages"]
+    assert [one["node"] for one in origins] == [None, "ask", "approve"]
+
+
+async def test_nodes_of_one_step_are_all_named(db: Database) -> None:
+    builder = StateGraph(Chat)
+    for name in ("left", "right"):
+        builder.add_node(name, lambda state: {"messages": []})
+        builder.add_edge(START, name)
+        builder.add_edge(name, END)
+    graph = builder.compile(checkpointer=MemalchemySaver(db))
+    await graph.ainvoke({"messages": [HumanMessage("Hello")]}, CONFIG)
+    await graph.ainvoke({"messages": [HumanMessage("Again")]}, CONFIG)
+
+    timeline = await Inspector(db).timeline("t", NAMESPACE)
+
+    nodes = [step["digest"]["node"] for step in timeline["steps"]]
+    assert nodes == ["left, right", None, None] * 2
+
+
+async def test_a_waiting_graph_is_found_in_the_list(db: Database) -> None:
+    graph = graph_of(db)
+    await graph.ainvoke({"messages": [HumanMessage("Refund order 7")]}, CONFIG)
+    (row,) = (await Inspector(db).threads(waiting=True))["threads"]
+    assert (row["title"], row["asked"]) == ("Refund order 7", "refund?")
+    (asked,) = (await Inspector(db).thread("t", NAMESPACE))["interrupts"]
+    assert asked["text"] == "refund?"
+
+    await graph.ainvoke(Command(resume=True), CONFIG)
+    assert (await Inspector(db).threads(waiting=True))["threads"] == []
+    assert (await Inspector(db).thread("t", NAMESPACE))["interrupts"] == []
+
+
 async def test_a_graph_that_waits_is_shown_with_its_question(db: Database) -> None:
     graph = graph_of(db)
     await graph.ainvoke({"messages": [HumanMessage("Refund order 7")]}, CONFIG)

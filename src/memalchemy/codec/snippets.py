@@ -138,6 +138,15 @@ def highlighted(text: str, terms: Collection[Term], width: int = SNIPPET) -> lis
     return pieces
 
 
+def found_words(text: str, terms: Collection[Term]) -> list[str]:
+    """Return the parts of a text that *terms* find, as they are written in its composed form."""
+    wanted = _Wanted(terms)
+    if not wanted.may_be_in(text):
+        return []
+    text = unicodedata.normalize("NFC", text)
+    return [text[low:high] for low, high in _hits_in(text, wanted)]
+
+
 def _first_hit(text: str, wanted: _Wanted) -> Span | None:
     """Return where the first part of *text* begins and ends that is *wanted*."""
     if text.isascii():

@@ -18,10 +18,11 @@ from sqlalchemy import (
     select,
 )
 
+from memalchemy.checkpoints.listing import info_columns
 from memalchemy.dialects import Dialect, in_namespace
 from memalchemy.inspection import internal_items
 from memalchemy.keys import MAX_NAMESPACE_BYTES
-from memalchemy.log.entries import heads_that_hold, holds, is_not_empty
+from memalchemy.log.entries import heads_that_hold, holds, is_entry, is_not_empty
 from memalchemy.log.listing import newest_first
 from memalchemy.log.pending_writes import is_write
 from memalchemy.log.tables import (
@@ -36,7 +37,7 @@ from memalchemy.log.tables import (
     same_log,
 )
 from memalchemy.maintenance.space import sum_logs
-from memalchemy.proofs import COUNTED, FOUND
+from memalchemy.proofs import COUNTED, FOUND, RANKED
 from memalchemy.protection.proven_reads import unless
 from memalchemy.search.scope import EMBEDDINGS, ITEMS, STORED, in_scope, live_item, of_item
 from memalchemy.search.scope import same_item as of_same_item
@@ -140,6 +141,32 @@ def list_recent(dialect: Dialect, scope: str, like: bool, after: bool, proven: b
     if like:
         query = query.where(_id_is_like())
     return newest_first(query, dialect, NAMES[1:], after, proven)  # type: ignore[no-any-return]
+
+
+@statement(proves="checkpoint")
+def read_newest_checkpoints(dialect: Dialect) -> Executable:
+    """Select the newest checkpoints of the logs that ``p_logs`` lists, without their states."""
+    named = dialect.statements.rows_from_list("p_logs", ("log_id",))
+    is_newest = and_(
+        same_log(CHECKPOINTS, THREADS), CHECKPOINTS.c.checkpoint_id == THREADS.c.head_id
+    )
+    return select(*info_columns()).select_from(
+        named.join(THREADS, THREADS.c.log_id == named.c.log_id).join(CHECKPOINTS, is_newest)
+    )
+
+
+@statement(unproven=RANKED)
+def read_last_entry_times(dialect: Dialect) -> Executable:
+    """Select when the newest entry of each log that ``p_logs`` lists happened."""
+    named = dialect.statements.rows_from_list("p_logs", ("log_id",))
+    newest = (
+        select(DELTAS.c.occurred_at)
+        .where(DELTAS.c.log_id == named.c.log_id, is_entry())
+        .order_by(DELTAS.c.seq.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    return select(named.c.log_id, newest.label("occurred_at"))
 
 
 @statement(unproven=COUNTED)

@@ -5,18 +5,22 @@ It sends no statement that writes. Every listing is paged, and every value is a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 from memalchemy._version import __version__
 from memalchemy.contracts import Match
 from memalchemy.database import Database, check_database
+from memalchemy.inspection._log_heads import log_of
 from memalchemy.inspection._records import Record
 from memalchemy.inspection.changed_since import ItemScope, list_changes
 from memalchemy.inspection.diff import read_diff
 from memalchemy.inspection.entries import list_entries, read_entry
 from memalchemy.inspection.memories import list_memories
+from memalchemy.inspection.person import read_person
 from memalchemy.inspection.search import KINDS, search
 from memalchemy.inspection.states import States, read_state_tree
+from memalchemy.inspection.step_digests import StepDigests
 from memalchemy.inspection.storage import StorageMeter
 from memalchemy.inspection.store import (
     count_items_up_to,
@@ -25,9 +29,12 @@ from memalchemy.inspection.store import (
     list_neighbours,
     read_item_tree,
 )
-from memalchemy.inspection.threads import list_threads, read_thread
+from memalchemy.inspection.thread_details import read_details
+from memalchemy.inspection.thread_list import ThreadFilter, list_threads
+from memalchemy.inspection.thread_summaries import ThreadSummaries
 from memalchemy.inspection.timeline import read_timeline
 from memalchemy.inspection.transcript import read_added_messages, read_text, read_transcript
+from memalchemy.inspection.use import sum_use
 from memalchemy.inspection.writes import read_interrupts, read_pending_writes
 from memalchemy.keys import check_namespace
 from memalchemy.store import Store
@@ -62,6 +69,8 @@ class Inspector:
         self.db = check_database(db, self)
         self._store = Store(db, refresh_ttl=False)
         self._states = States(db, cache_bytes)
+        self._summaries = ThreadSummaries(self._states)
+        self._digests = StepDigests(self._states)
         self._storage = StorageMeter(db)
 
     # --- The database -----------------------------------------------------------------------------
@@ -122,20 +131,76 @@ class Inspector:
         query: str = "",
         *,
         framework: str = "",
+        about: str = "",
+        metadata: Mapping[str, str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        waiting: bool = False,
+        sort: str | None = None,
+        descending: bool | None = None,
         cursor: str | None = None,
         limit: int = 50,
     ) -> Record:
-        """Return a page of threads, the last written first.
+        """Return a page of threads, the last written first, with what each is about.
+
+        A thread has its ``title``, which is that of its metadata or what the user said first, its
+        ``agent`` and ``user``, ``messages``, ``errors``, tokens and cost, ``waiting`` with what is
+        ``asked``, and ``happened_at``, the time of its newest step or entry, which an import keeps.
+        They come from its newest state of up to 1 MiB, or its newest 300 entries: ``problem`` says
+        why there are none, and ``partial`` that there are more.
+
+        No index has what threads hold. With *sort* or a filter a page looks through at most 500
+        threads, in the order of their last writes, and sorts those: ``looked`` is their number, and
+        ``window`` is 500 if there are more. A page may be empty while ``next`` is not.
 
         Args:
             query: a part of the threads' ids, in any case of ASCII letters.
             framework: the first part of the namespace; ``/`` stands for the root.
+            about: a text in the id, the title, the agent, the user, a question or the metadata.
+                Of many threads, those with it in their ids come first.
+            metadata: pairs in the metadata of the thread, or of its newest step, as texts.
+            since, until: the times from and before which the newest step or entry happened.
+            waiting: only threads that wait for an answer.
+            sort: ``happened``, ``written``, ``thread``, ``steps``, ``stored``, ``title``,
+                ``agent``, ``user``, ``messages``, ``errors``, ``tokens`` or ``cost``.
+            descending: by default true for numbers and times.
         """
-        return await list_threads(self.db, query, framework=framework, cursor=cursor, limit=limit)
+        return await list_threads(
+            self._summaries,
+            query,
+            framework=framework,
+            wanted=ThreadFilter(about, metadata or {}, since, until, waiting),
+            sort=sort,
+            descending=descending,
+            cursor=cursor,
+            limit=limit,
+        )
 
     async def thread(self, thread_id: str, namespace: Iterable[str] = ()) -> Record:
-        """Describe a log and its content, and name the thread's logs in other namespaces."""
-        return await read_thread(self.db, thread_id, namespace)
+        """Describe a log and its content, and name the thread's logs in other namespaces.
+
+        It has what `threads` says of a thread, the ``interrupts`` that the newest step waits with,
+        and as ``branches`` the ends of the lines beside that of the newest step.
+        """
+        return await read_details(
+            self._states, self._summaries, self._digests, thread_id, namespace
+        )
+
+    async def use(self, framework: str = "", *, cursor: str | None = None) -> Record:
+        """Return tokens, cost and calls of tools by day, for 500 threads at a time.
+
+        The first page is that of the threads written last. Messages without a time count on the day
+        of their thread's newest step. ``unread`` is the number of threads that were not read.
+        """
+        return await sum_use(self._summaries, framework=framework, cursor=cursor)
+
+    async def person(self, name: str) -> Record:
+        """Return what is known of a person: what is named so, or has the name in its metadata.
+
+        That is namespaces of the store, of up to 5,000; items with a ``user_id`` or ``user``; and
+        threads, of the 500 written last and of all whose ids have the name in them.
+        """
+        return await read_person(self._store, self._summaries, name)
 
     async def transcript(
         self,
@@ -144,10 +209,17 @@ class Inspector:
         *,
         at: str | None = None,
         before: int | None = None,
+        after: int | None = None,
+        around: int | None = None,
+        find: str = "",
         limit: int = 100,
         whole: bool = False,
     ) -> Record:
-        """Return a state's messages, or a log's entries as messages: those *before* an index.
+        """Return a state's messages, or a log's entries as messages: the newest, or some others.
+
+        Those *before* an index, *after* one, or *around* it. With *find*, words, the page is the
+        one of the last message that holds the most of them: ``found`` has the indexes of such
+        messages, and ``words`` what was found, as it is written.
 
         The messages of a state are looked for in whatever form a framework keeps it. A log of
         entries, or a thread whose newest state has no messages, is shown entry by entry; the index
@@ -155,8 +227,29 @@ class Inspector:
         values in the place of trees.
         """
         return await read_transcript(
-            self._states, thread_id, namespace, at=at, before=before, limit=limit, whole=whole
+            self._states,
+            thread_id,
+            namespace,
+            at=at,
+            before=before,
+            after=after,
+            around=around,
+            find=find,
+            limit=limit,
+            whole=whole,
         )
+
+    async def origins(
+        self, thread_id: str, namespace: Iterable[str] = (), *, at: str | None = None
+    ) -> Record:
+        """Return for each message of a state the step with which it came, if that is known.
+
+        Steps are looked at as far as they are among the newest 200 of the thread.
+        """
+        log = log_of(self.db, thread_id, namespace)
+        info = await self._states.checkpoint(log, at)
+        found = [] if info is None else await self._digests.list_origins(log, info)
+        return {"at": None if info is None else info.checkpoint_id, "messages": found}
 
     async def added_messages(
         self,
@@ -199,9 +292,12 @@ class Inspector:
         """Return a page of the steps of a thread, the newest first, with the lanes of branches.
 
         ``is_branch`` is true of steps outside of lane 0, the line of the newest step, and of steps
-        that several steps follow: where a line forks.
+        that several steps follow: where a line forks. ``digest`` says what a step did: the ``node``
+        of a graph, the messages that it added, the tools that it called, and what it took.
         """
-        return await read_timeline(self.db, thread_id, namespace, cursor=cursor, limit=limit)
+        return await read_timeline(
+            self.db, self._digests, thread_id, namespace, cursor=cursor, limit=limit
+        )
 
     async def entries(
         self,

@@ -16,6 +16,7 @@ from memalchemy.stored_messages import (
     shallow,
     unwrapped,
 )
+from memalchemy.usage import usage_of
 
 TEXT = 20_000
 """Characters of a text in a record; a longer text is cut."""
@@ -30,11 +31,15 @@ def message(
     """Return a message, or any other entry, as a record.
 
     What is no message has the role ``""`` and the field ``value``, a tree. Without *occurred_at*
-    the time is the one that the message itself states, if it does. With *whole* nothing is cut, and
-    arguments and ``value`` are plain values in the place of trees.
+    the time is the one that the message itself states, if it does. ``usage`` has what an answer
+    states about its model, tokens, cost and latency, under `memalchemy.usage.USAGE_KEYS`. With
+    *whole* nothing is cut, and arguments and ``value`` are plain values in the place of trees.
     """
     given = unwrapped(value)
     record: Message = {"index": index, **message_record(given, occurred_at)}
+    answers = record["role"] == "assistant" and isinstance(given, dict)
+    usage = usage_of(given) if answers else None
+    record["usage"] = None if usage is None else usage.as_metadata()
     if not record["role"]:
         record["text"], record["value"] = preview(given), given if whole else tree(given)
     if whole:

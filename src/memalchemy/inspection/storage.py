@@ -47,7 +47,8 @@ class StorageMeter:
         """Return the space that is taken, by framework, thread, kind of row and table.
 
         A large database is measured in the background: until that has ended, ``largest``,
-        ``kinds`` and ``tables`` are empty, and ``measuring`` is true.
+        ``kinds`` and ``tables`` are empty, and ``measuring`` is true. ``total_bytes`` is the whole
+        database, which ``kinds`` add up to.
 
         Raises:
             Corrupt: a thread that takes the most space is not what was signed.
@@ -70,6 +71,7 @@ class StorageMeter:
         }
         if known is None:
             empty: Record = {"file_bytes": self.db.file_bytes, "free_bytes": None}
+            empty["total_bytes"] = self.db.file_bytes
             empty |= {"largest": [], "kinds": [], "tables": [], "measured_at": None}
             return totals | empty | {"estimated": True, "measuring": True}
         measuring = self._measuring is not None and not self._measuring.done()
@@ -123,8 +125,9 @@ class StorageMeter:
                 ],
                 "file_bytes": measured.file_bytes,
                 "free_bytes": measured.free_bytes,
+                "total_bytes": measured.total_bytes,
                 "largest": largest,
-                "kinds": [{"name": one.name, "bytes": one.bytes} for one in measured.kinds],
+                "kinds": _kinds_of_whole(measured),
                 "tables": [
                     {"name": one.name, "bytes": one.bytes, "kind": one.kind}
                     for one in measured.pieces
@@ -133,6 +136,17 @@ class StorageMeter:
                 "measured_at": now.isoformat(),
             },
         )
+
+
+def _kinds_of_whole(measured: space.Space) -> list[Record]:
+    """Return the bytes of each kind, and what is left, which add up to the whole database."""
+    kinds: list[Record] = [{"name": one.name, "bytes": one.bytes} for one in measured.kinds]
+    if measured.total_bytes is not None:
+        free = measured.free_bytes or 0
+        rest = measured.total_bytes - measured.content_bytes - free
+        beside = {"indexes, ids, metadata, other tenants": max(rest, 0), "free pages": free}
+        kinds += [{"name": name, "bytes": size, "rest": True} for name, size in beside.items()]
+    return [one for one in kinds if one["bytes"]]
 
 
 async def _sum_frameworks(db: Database) -> Record:

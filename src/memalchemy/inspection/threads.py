@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from memalchemy._cursors import decode_cursor, encode_cursor, is_of_listing
 from memalchemy.database import READ_REPLICA, Database
@@ -40,18 +40,26 @@ SIBLINGS = 200
 """Other namespaces of a thread that are named."""
 
 
-async def list_threads(
+class HeadPage(NamedTuple):
+    """A page of the heads of logs: their order is ``newest``, or ``id`` where ids are scanned."""
+
+    heads: Sequence[Any]
+    order: str
+    next: str | None
+
+
+async def list_thread_heads(
     db: Database,
     part: str = "",
     *,
     framework: str = "",
     cursor: str | None = None,
     limit: int = 50,
-) -> Record:
-    """Return a page of threads, the last written first.
+) -> HeadPage:
+    """Return a page of the heads of threads, the last written first.
 
     Where the ids are too many to look through them all at once, a page with *part* has those that
-    begin with it, and the following pages those that a scan of the ids comes upon: ``order`` is
+    begin with it, and the following pages those that a scan of the ids comes upon: the order is
     ``id`` then, and a page may be empty while ``next`` is not.
 
     Args:
@@ -69,8 +77,13 @@ async def list_threads(
     return await _list_newest(scope, page, after, limit)
 
 
-async def read_thread(db: Database, thread_id: str, namespace: Iterable[str] = ()) -> Record:
-    """Describe a log and its content, and name the thread's logs in other namespaces."""
+async def read_thread(
+    db: Database, thread_id: str, namespace: Iterable[str] = ()
+) -> tuple[Any, Record]:
+    """Return the head of a log, and describe it and its content.
+
+    The description names the thread's logs in other namespaces.
+    """
     log = log_of(db, thread_id, namespace)
     head = await find_head(db, log)
     (record,) = await thread_records(db, [head])
@@ -79,7 +92,7 @@ async def read_thread(db: Database, thread_id: str, namespace: Iterable[str] = (
     own = decode_namespace(log.namespace)
     others = [path for path in await namespaces_that_hold("some", db, thread_id) if path != own]
     kind = "entries" if not record["checkpoints"] else "steps"
-    return record | {
+    return head, record | {
         "kind": "both" if record["checkpoints"] and record["entries"] else kind,
         "newest_id": head.head_id,
         "metadata": head.meta,
@@ -91,12 +104,18 @@ async def read_thread(db: Database, thread_id: str, namespace: Iterable[str] = (
 
 async def thread_records(db: Database, heads: Sequence[Any]) -> list[Record]:
     """Return the logs of *heads* that are still there, in the same order, with their sizes."""
-    sizes: dict[Any, Any] = {}
+    contents = await log_contents(db, heads)
+    return [thread_record(head, contents[head.log_id]) for head in heads if head.log_id in contents]
+
+
+async def log_contents(db: Database, heads: Sequence[Any]) -> dict[Any, Any]:
+    """Return the numbers and sizes of what logs hold, by their keys."""
+    found: dict[Any, Any] = {}
     listed = [(head.log_id,) for head in heads]
     for binds in db.dialect.statements.list_batches("p_logs", listed):
         for row in await query(db, measure_logs, binds):
-            sizes[row.log_id] = row
-    return [thread_record(head, sizes[head.log_id]) for head in heads if head.log_id in sizes]
+            found[row.log_id] = row
+    return found
 
 
 async def page_of_heads(
@@ -129,20 +148,17 @@ class _Scope:
 
 async def _list_newest(
     scope: _Scope, page: Callable[[bool], Any], after: dict[str, Any] | None, limit: int
-) -> Record:
+) -> HeadPage:
     heads = await page_of_heads(scope.db, page, scope.binds, after, limit)
-    return await _page_of_threads(scope, heads, limit)
+    return _first_heads(heads, limit)
 
 
-async def _page_of_threads(scope: _Scope, heads: Sequence[Any], limit: int) -> Record:
-    return {
-        "threads": await thread_records(scope.db, heads[:limit]),
-        "order": "newest",
-        "next": head_cursor(heads[limit - 1]) if len(heads) > limit else None,
-    }
+def _first_heads(heads: Sequence[Any], limit: int) -> HeadPage:
+    following = head_cursor(heads[limit - 1]) if len(heads) > limit else None
+    return HeadPage(heads[:limit], "newest", following)
 
 
-async def _list_matching(scope: _Scope, part: str, cursor: str | None, limit: int) -> Record:
+async def _list_matching(scope: _Scope, part: str, cursor: str | None, limit: int) -> HeadPage:
     """Return a page of the threads whose ids have a part."""
     if cursor is not None and is_of_listing(BY_ID, cursor):
         is_beginning, low = decode_cursor(BY_ID, cursor, (bool, str))
@@ -173,7 +189,7 @@ async def _list_matching(scope: _Scope, part: str, cursor: str | None, limit: in
 
 async def _scan_by_id(
     scope: _Scope, part: str, low: str, *, is_beginning: bool, limit: int
-) -> Record:
+) -> HeadPage:
     """Return the threads that have a part in their ids, from an id on: as many as one page scans.
 
     First come all that begin with it (*is_beginning*), then the others.
@@ -193,10 +209,9 @@ async def _scan_by_id(
     if not is_beginning and id_range is not None:
         matched = [row for row in matched if not id_range[0] <= row.thread_id < id_range[1]]
     page = await _sort_page(scope, matched, None, len(matched))
-    return page | {
-        "order": "id",
-        "next": None if following is None else encode_cursor(BY_ID, *following),
-    }
+    return HeadPage(
+        page.heads, "id", None if following is None else encode_cursor(BY_ID, *following)
+    )
 
 
 async def _end_of_scan(scope: _Scope, low: str) -> str | None:
@@ -213,14 +228,14 @@ async def _read_matches(scope: _Scope, low: str, high: str) -> Sequence[Any]:
 
 async def _sort_page(
     scope: _Scope, matched: Sequence[Any], after: dict[str, Any] | None, limit: int
-) -> Record:
+) -> HeadPage:
     """Return a page of logs by their names, the last written first."""
     logs = [Log(scope.db.tenant, row.thread_id, row.namespace) for row in matched]
     heads = sorted(await find_heads(scope.db, logs), key=_newest_first)
     if after is not None:
         last = _head_order(after["p_updated_at"], after["p_thread_id"], after["p_namespace"])
         heads = [head for head in heads if _newest_first(head) > last]
-    return await _page_of_threads(scope, heads, limit)
+    return _first_heads(heads, limit)
 
 
 async def _is_small(scope: _Scope) -> bool:
@@ -245,11 +260,16 @@ def page_of_logs(dialect: Any, scope: str, after: bool) -> Any:
 _ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 
+def lower_ascii(text: str) -> str:
+    """Return a text with the letters of ASCII in lower case, as statements compare ids."""
+    return text.translate(_ASCII_LOWER)
+
+
 def _pattern_of_like(part: str) -> str:
     """Return the pattern of LIKE for ids that contain *part*, as they are stored."""
     if len(part) > 255:
         raise InvalidArgument("an id has 255 characters at most, and so has a part of one")
-    stored = encode_id(part).translate(_ASCII_LOWER)
+    stored = lower_ascii(encode_id(part))
     for sign in ("\\", "%", "_"):
         stored = stored.replace(sign, "\\" + sign)
     return f"%{stored}%"

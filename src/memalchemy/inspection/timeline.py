@@ -14,6 +14,7 @@ from memalchemy.errors import InvalidArgument
 from memalchemy.inspection import _statements as statements
 from memalchemy.inspection._log_heads import find_head, log_of, query
 from memalchemy.inspection._records import Record, step_record
+from memalchemy.inspection.step_digests import StepDigests
 from memalchemy.inspection.writes import count_writes
 from memalchemy.keys import encode_id
 from memalchemy.log import Log
@@ -77,6 +78,7 @@ def parent_to_follow(parent: str | None, seq: int, positions: Mapping[str, int])
 
 async def read_timeline(
     db: Database,
+    digests: StepDigests,
     thread_id: str,
     namespace: Iterable[str] = (),
     *,
@@ -87,7 +89,8 @@ async def read_timeline(
 
     ``is_branch`` is true of steps outside of lane 0, the line of the newest step, and of steps that
     several steps follow: where a line forks. ``interrupt`` is true of those that wait for an answer
-    to an interrupt of LangGraph: no step follows them.
+    to an interrupt of LangGraph: no step follows them. ``digest`` says what a step did, as far as
+    states are not too large to be read for a list.
     """
     log = log_of(db, thread_id, namespace)
     before, lanes, is_first = None, Lanes(), cursor is None
@@ -106,6 +109,7 @@ async def read_timeline(
     shown = infos[:limit]
     parents = await _read_positions(db, log, {info.parent_id for info in shown} - {None})
     writes = await count_writes(db, log, [info.checkpoint_id for info in shown])
+    made = await digests.read(log, shown)
     steps = []
     for at, info in enumerate(shown):
         parent = parent_to_follow(info.parent_id, info.seq, parents)
@@ -120,6 +124,9 @@ async def read_timeline(
                 "writes": count,
                 "interrupt": waits and not is_continued,
                 "newest": is_first and not at,
+                "digest": made[info.checkpoint_id].as_record()
+                if info.checkpoint_id in made
+                else None,
             }
         )
     more = len(infos) > limit

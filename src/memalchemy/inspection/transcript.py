@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from memalchemy.contracts import CheckpointInfo
+from memalchemy.codec.search_text import joined_texts
+from memalchemy.codec.snippets import found_words
+from memalchemy.codec.tokens import Term
+from memalchemy.contracts import CheckpointInfo, check_query
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
 from memalchemy.inspection._log_heads import find_head, log_of
@@ -17,6 +21,11 @@ from memalchemy.inspection.states import LoadedState, States
 from memalchemy.inspection.tree import tree
 from memalchemy.inspection.writes import interrupts_of_state
 from memalchemy.log import Log
+from memalchemy.search.word_query import WordQuery
+from memalchemy.stored_messages import unwrapped
+
+FOUND, WORDS = 200, 50
+"""Messages and words that a search within a transcript names, at most."""
 
 
 async def read_transcript(
@@ -26,26 +35,24 @@ async def read_transcript(
     *,
     at: str | None = None,
     before: int | None = None,
+    after: int | None = None,
+    around: int | None = None,
+    find: str = "",
     limit: int = 100,
     whole: bool = False,
 ) -> Record:
-    """Return a state's messages, or a log's entries as messages: those *before* an index.
-
-    The messages of a state are looked for in whatever form a framework keeps it. A log of
-    entries, or a thread whose newest state has no messages, is shown entry by entry; the index
-    of an entry is its position. With *whole* no text is cut, and arguments and values are plain
-    values in the place of trees.
-    """
+    """Return a state's messages, or a log's entries as messages; see `Inspector.transcript`."""
     log = log_of(states.db, thread_id, namespace)
+    page = _Page(before, after, around, limit, _terms_of(states.db, find), whole)
     info = await states.checkpoint(log, at)
     if info is None and at is not None:
         raise NotFound(f"thread {thread_id!r} has no checkpoint {at!r}")
     if info is not None:
         loaded = await states.load(log, info)
         if loaded.found is not None:
-            return await asyncio.to_thread(_transcript_of_state, loaded, info, before, limit, whole)
+            return await asyncio.to_thread(_transcript_of_state, loaded, info, page)
     if at is None:
-        logged = await _transcript_of_log(states.db, log, before, limit, whole)
+        logged = await _transcript_of_log(states.db, log, page)
         if logged is not None:
             if info is not None:
                 logged["rest"] = await _rest_of_state(states, log, info)
@@ -62,6 +69,9 @@ async def read_transcript(
         "rest": rest,
         "path": None,
         "previous": None,
+        "later": None,
+        "found": [],
+        "words": [],
     }
 
 
@@ -113,22 +123,71 @@ async def read_text(
     return {"index": index} | whole_texts(entry.value)
 
 
-def _transcript_of_state(
-    loaded: LoadedState, info: CheckpointInfo, before: int | None, limit: int, whole: bool
-) -> Record:
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """The messages that are asked for, and the terms that are looked for in them."""
+
+    before: int | None
+    after: int | None
+    around: int | None
+    limit: int
+    terms: Sequence[Term]
+    whole: bool
+
+    def bounds(self, total: int, found: Sequence[int]) -> tuple[int, int]:
+        """Return where the page of a list of *total* messages begins and ends."""
+        around = self.around
+        if around is None and found and self.before is None and self.after is None:
+            around = found[-1]
+        if self.after is not None:
+            first = min(self.after + 1, total)
+            return first, min(first + self.limit, total)
+        end = total if self.before is None else min(self.before, total)
+        if around is not None:
+            end = min(max(around + self.limit // 2, self.limit), total)
+        return max(0, end - self.limit), end
+
+
+def _terms_of(db: Database, words: str) -> Sequence[Term]:
+    if not words:
+        return ()
+    return WordQuery.of(check_query(words), "any", first_words=db.has_first_words).shown_terms()
+
+
+def _find(
+    messages: Iterable[tuple[int, Any]], terms: Sequence[Term]
+) -> tuple[list[int], list[str]]:
+    """Return the indexes of the messages with the most of *terms*, and the words found in all."""
+    words: dict[str, None] = {}
+    most, found = 1, list[int]()
+    for index, value in messages if terms else ():
+        here = found_words(joined_texts(unwrapped(value)), terms)
+        words.update(dict.fromkeys(here))
+        number = len({word.casefold() for word in here})
+        if number > most:
+            most, found = number, []
+        if here and number == most:
+            found.append(index)
+    return found[-FOUND:], list(words)[:WORDS]
+
+
+def _transcript_of_state(loaded: LoadedState, info: CheckpointInfo, page: _Page) -> Record:
     assert loaded.found is not None
     path, messages = loaded.found
-    end = len(messages) if before is None else max(0, min(before, len(messages)))
-    first = max(0, end - limit)
+    found, words = _find(enumerate(messages), page.terms)
+    first, end = page.bounds(len(messages), found)
     return {
         "source": "state",
         "at": info.checkpoint_id,
         "total": len(messages),
         "first": first,
-        "messages": [message(at, messages[at], whole=whole) for at in range(first, end)],
+        "messages": [message(at, messages[at], whole=page.whole) for at in range(first, end)],
         "rest": _tree_or_none(rest_of(loaded.state, path, info.namespace)),
         "path": "".join(f"/{_escape_step(step)}" for step in path),
         "previous": first or None,
+        "later": end - 1 if end < len(messages) else None,
+        "found": found,
+        "words": words,
     }
 
 
@@ -165,27 +224,43 @@ def _page_of_added_messages(
     }
 
 
-async def _transcript_of_log(
-    db: Database, log: Log, before: int | None, limit: int, whole: bool
-) -> Record | None:
-    found = await read_tail(db, log, limit + 1, before)
-    if not found and before is None:
+async def _transcript_of_log(db: Database, log: Log, page: _Page) -> Record | None:
+    entries, limit = entry_log_of(db, log), page.limit
+    if page.after is not None:
+        found = await entries.range(log.thread_id, after=page.after, limit=limit + 1)
+        shown, more_before, more_behind = found[:limit], True, len(found) > limit
+    else:
+        before = page.before
+        if page.around is not None:
+            behind = await entries.range(log.thread_id, after=page.around, limit=limit // 2 + 1)
+            before = behind[limit // 2].position if len(behind) > limit // 2 else None
+        found = await read_tail(db, log, limit + 1, before)
+        shown, more_before = found[-limit:], len(found) > limit
+        more_behind = before is not None
+    if not found and page.before is None and page.after is None:
         return None
-    total = await entry_log_of(db, log).count(log.thread_id)
-    shown = found[-limit:]
+    total = await entries.count(log.thread_id)
 
-    def messages() -> list[Record]:
-        return [message(one.position, one.value, one.occurred_at, whole=whole) for one in shown]
+    def records() -> tuple[list[Record], list[int], list[str]]:
+        hits, words = _find(((one.position, one.value) for one in shown), page.terms)
+        made = [
+            message(one.position, one.value, one.occurred_at, whole=page.whole) for one in shown
+        ]
+        return made, hits, words
 
+    messages, hits, words = await asyncio.to_thread(records)
     return {
         "source": "log",
         "at": None,
         "total": total,
         "first": shown[0].position if shown else 0,
-        "messages": await asyncio.to_thread(messages),
+        "messages": messages,
         "rest": None,
         "path": None,
-        "previous": shown[0].position if len(found) > limit else None,
+        "previous": shown[0].position if more_before and shown else None,
+        "later": shown[-1].position if more_behind and shown else None,
+        "found": hits if page.around is None else [page.around],
+        "words": words,
     }
 
 

@@ -60,8 +60,12 @@ async def read_interrupts(
 ) -> list[Record]:
     """Return the interrupts that a checkpoint waits with: their ids and whole values."""
     log = log_of(states.db, thread_id, namespace)
-    info = await states.require_checkpoint(log, at)
-    found = await checkpointer_of(states.db, log).get_writes(thread_id, info.checkpoint_id)
+    return await read_interrupts_of(states, log, await states.require_checkpoint(log, at))
+
+
+async def read_interrupts_of(states: States, log: Log, info: CheckpointInfo) -> list[Record]:
+    """Return the interrupts that a checkpoint of a log waits with, as `read_interrupts` does."""
+    found = await checkpointer_of(states.db, log).get_writes(log.thread_id, info.checkpoint_id)
     return await _list_interrupts(states, log, info, found)
 
 

@@ -2024,10 +2024,29 @@ class Inspector:
     def neighbours(self, namespace: Iterable[str], key: str, *, limit: int = 10) -> Record:
         """Return the items of the namespace whose vectors are nearest to the item's first one."""
 
+    def origins(
+        self,
+        thread_id: str,
+        namespace: Iterable[str] = (),
+        *,
+        at: str | None = None,
+    ) -> Record:
+        """Return for each message of a state the step with which it came, if that is known.
+
+        Steps are looked at as far as they are among the newest 200 of the thread.
+        """
+
     def overview(self) -> Record:
         """Describe the database, and count what is in it.
 
         In a large database, where ``estimated`` is true, sizes are projected from a random sample.
+        """
+
+    def person(self, name: str) -> Record:
+        """Return what is known of a person: what is named so, or has the name in its metadata.
+
+        That is namespaces of the store, of up to 5,000; items with a ``user_id`` or ``user``; and
+        threads, of the 500 written last and of all whose ids have the name in them.
         """
 
     def search(
@@ -2090,21 +2109,50 @@ class Inspector:
         """Return the uncut texts of one message of a transcript."""
 
     def thread(self, thread_id: str, namespace: Iterable[str] = ()) -> Record:
-        """Describe a log and its content, and name the thread's logs in other namespaces."""
+        """Describe a log and its content, and name the thread's logs in other namespaces.
+
+        It has what `threads` says of a thread, the ``interrupts`` that the newest step waits with,
+        and as ``branches`` the ends of the lines beside that of the newest step.
+        """
 
     def threads(
         self,
         query: str = "",
         *,
         framework: str = "",
+        about: str = "",
+        metadata: Mapping[str, str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        waiting: bool = False,
+        sort: str | None = None,
+        descending: bool | None = None,
         cursor: str | None = None,
         limit: int = 50,
     ) -> Record:
-        """Return a page of threads, the last written first.
+        """Return a page of threads, the last written first, with what each is about.
+
+        A thread has its ``title``, which is that of its metadata or what the user said first, its
+        ``agent`` and ``user``, ``messages``, ``errors``, tokens and cost, ``waiting`` with what is
+        ``asked``, and ``happened_at``, the time of its newest step or entry, which an import keeps.
+        They come from its newest state of up to 1 MiB, or its newest 300 entries: ``problem`` says
+        why there are none, and ``partial`` that there are more.
+
+        No index has what threads hold. With *sort* or a filter a page looks through at most 500
+        threads, in the order of their last writes, and sorts those: ``looked`` is their number, and
+        ``window`` is 500 if there are more. A page may be empty while ``next`` is not.
 
         Args:
             query: a part of the threads' ids, in any case of ASCII letters.
             framework: the first part of the namespace; ``/`` stands for the root.
+            about: a text in the id, the title, the agent, the user, a question or the metadata.
+                Of many threads, those with it in their ids come first.
+            metadata: pairs in the metadata of the thread, or of its newest step, as texts.
+            since, until: the times from and before which the newest step or entry happened.
+            waiting: only threads that wait for an answer.
+            sort: ``happened``, ``written``, ``thread``, ``steps``, ``stored``, ``title``,
+                ``agent``, ``user``, ``messages``, ``errors``, ``tokens`` or ``cost``.
+            descending: by default true for numbers and times.
         """
 
     def timeline(
@@ -2118,7 +2166,8 @@ class Inspector:
         """Return a page of the steps of a thread, the newest first, with the lanes of branches.
 
         ``is_branch`` is true of steps outside of lane 0, the line of the newest step, and of steps
-        that several steps follow: where a line forks.
+        that several steps follow: where a line forks. ``digest`` says what a step did: the ``node``
+        of a graph, the messages that it added, the tools that it called, and what it took.
         """
 
     def transcript(
@@ -2128,15 +2177,29 @@ class Inspector:
         *,
         at: str | None = None,
         before: int | None = None,
+        after: int | None = None,
+        around: int | None = None,
+        find: str = "",
         limit: int = 100,
         whole: bool = False,
     ) -> Record:
-        """Return a state's messages, or a log's entries as messages: those *before* an index.
+        """Return a state's messages, or a log's entries as messages: the newest, or some others.
+
+        Those *before* an index, *after* one, or *around* it. With *find*, words, the page is the
+        one of the last message that holds the most of them: ``found`` has the indexes of such
+        messages, and ``words`` what was found, as it is written.
 
         The messages of a state are looked for in whatever form a framework keeps it. A log of
         entries, or a thread whose newest state has no messages, is shown entry by entry; the index
         of an entry is its position. With *whole* no text is cut, and arguments and values are plain
         values in the place of trees.
+        """
+
+    def use(self, framework: str = "", *, cursor: str | None = None) -> Record:
+        """Return tokens, cost and calls of tools by day, for 500 threads at a time.
+
+        The first page is that of the threads written last. Messages without a time count on the day
+        of their thread's newest step. ``unread`` is the number of threads that were not read.
         """
 
     def writes(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -13,6 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from memalchemy._bounds import parse_plain_json
 from memalchemy._cache import BoundedCache
 from memalchemy.database import Database
 from memalchemy.errors import Corrupt, InvalidArgument, KeyMissing, MemalchemyError, NotEncrypted
@@ -98,23 +100,44 @@ def _parse_flag(value: str) -> bool:
     return value not in ("", "0", "false")
 
 
+def _parse_time(value: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(value)
+    except ValueError:
+        raise InvalidArgument("a time is written in ISO 8601") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _parse_pairs(value: str) -> dict[str, str]:
+    """Return the pairs of a JSON object of texts."""
+    try:
+        found = parse_plain_json(value)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+        raise InvalidArgument("metadata is a JSON object of texts")
+    return found
+
+
 def _parameters(**parsers: Callable[[str], Any]) -> dict[str, tuple[str, Callable[[str], Any]]]:
     renamed = {"thread": "thread_id", "q": "query"}
     return {name: (renamed.get(name, name), parse) for name, parse in parsers.items()}
 
 
-def _endpoint_of_thread(name: str, *required: str, **parsers: Callable[[str], Any]) -> _Endpoint:
+def _endpoint_of_thread(name: str, /, *required: str, **parsers: Callable[[str], Any]) -> _Endpoint:
     parameters = _parameters(thread=_parse_text, **parsers)
     needed = frozenset({"thread", *required})
     return _Endpoint(lambda one: getattr(one, name), parameters, needed, namespace=True)
 
 
-def _endpoint_of_store(name: str, *required: str, **parsers: Callable[[str], Any]) -> _Endpoint:
+def _endpoint_of_store(name: str, /, *required: str, **parsers: Callable[[str], Any]) -> _Endpoint:
     needed = frozenset(required)
     return _Endpoint(lambda one: getattr(one, name), _parameters(**parsers), needed, namespace=True)
 
 
-def _endpoint_of_database(name: str, *required: str, **parsers: Callable[[str], Any]) -> _Endpoint:
+def _endpoint_of_database(
+    name: str, /, *required: str, **parsers: Callable[[str], Any]
+) -> _Endpoint:
     needed = frozenset(required)
     return _Endpoint(lambda one: getattr(one, name), _parameters(**parsers), needed)
 
@@ -126,12 +149,33 @@ ENDPOINTS: dict[str, _Endpoint] = {
         "changes", since=_parse_text, items=_parse_flag, below=_parse_flag
     ),
     "threads": _endpoint_of_database(
-        "threads", q=_parse_text, framework=_parse_text, cursor=_parse_text, limit=_parse_limit
+        "threads",
+        q=_parse_text,
+        framework=_parse_text,
+        about=_parse_text,
+        metadata=_parse_pairs,
+        since=_parse_time,
+        until=_parse_time,
+        waiting=_parse_flag,
+        sort=_parse_text,
+        descending=_parse_flag,
+        cursor=_parse_text,
+        limit=_parse_limit,
     ),
     "thread": _endpoint_of_thread("thread"),
     "transcript": _endpoint_of_thread(
-        "transcript", at=_parse_text, before=_parse_whole_number, limit=_parse_limit
+        "transcript",
+        at=_parse_text,
+        before=_parse_whole_number,
+        after=_parse_whole_number,
+        around=_parse_whole_number,
+        find=_parse_text,
+        limit=_parse_limit,
+        whole=_parse_flag,
     ),
+    "origins": _endpoint_of_thread("origins", at=_parse_text),
+    "use": _endpoint_of_database("use", framework=_parse_text, cursor=_parse_text),
+    "person": _endpoint_of_database("person", "name", name=_parse_text),
     "text": _endpoint_of_thread("text", "index", index=_parse_whole_number, at=_parse_text),
     "timeline": _endpoint_of_thread("timeline", cursor=_parse_text, limit=_parse_limit),
     "entries": _endpoint_of_thread("entries", before=_parse_whole_number, limit=_parse_limit),

@@ -7,6 +7,8 @@ from typing import Any
 
 from memalchemy.adapters import AdapterDeclaration, Namespace, ThreadParts, View
 
+_REST = "~checkpoint"
+"""The key of a state that holds the rest of the checkpoint."""
 _TO_RUN_NEXT = "branch:to:"
 """The beginning of channels that name the node to run next."""
 
@@ -33,6 +35,19 @@ def _delta_channels(metadata: Mapping[str, Any]) -> Iterable[str]:
     return counters if isinstance(counters, dict) else ()
 
 
+def _nodes_that_ran(kept: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
+    """Return the nodes whose seen versions a step has moved: those that ran in it."""
+    seen, known = _seen_versions(kept), _seen_versions(before)
+    names = (name for name, versions in seen.items() if versions != known.get(name))
+    return [name for name in names if isinstance(name, str) and not name.startswith("__")]
+
+
+def _seen_versions(kept: Mapping[str, Any]) -> Mapping[str, Any]:
+    rest = kept.get(_REST)
+    found = rest.get("versions_seen") if isinstance(rest, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
 DECLARATION = AdapterDeclaration(
     root="langgraph",
     title="LangGraph",
@@ -41,6 +56,7 @@ DECLARATION = AdapterDeclaration(
         # The rest of the checkpoint, such as versions, and channels that are not the user's.
         bookkeeping=("~", "__", _TO_RUN_NEXT),
         silent_channels=(_TO_RUN_NEXT,),
+        nodes=_nodes_that_ran,
         channels_of_writes=_delta_channels,
     ),
 )

@@ -56,7 +56,7 @@ PATHS = (
     CountedPath("save", Calls(103, 35, 148), Calls(60, 16, 80)),
     CountedPath("save, with text", Calls(110, 37, 162), Calls(70, 18, 90), text=True),
     CountedPath("save, signed", Calls(155, 48, 252), Calls(84, 23, 112), signed=True),
-    CountedPath("load of a held state", Calls(86, 30, 162), None, loads=True),
+    CountedPath("load of a held state", Calls(83, 28, 96), Calls(30, 10, 40), loads=True),
 )
 """The bounds are what was counted when they were set, and four calls: a coroutine that waits once
 more on a busy machine counts once more. Who lowers a count lowers its bound.

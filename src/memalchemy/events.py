@@ -33,7 +33,8 @@ class Event:
     ``replica_lost`` or ``replica_back``; or ``http.retry``, ``http.request``, ``transfer.copy``,
     ``rotation``, ``words``, ``verify``.
 
-    ``payload_bytes`` is what was stored or read, ``state_bytes`` the size of the decoded state,
+    ``payload_bytes`` is what was stored or read, which is 0 where a load found the state in memory;
+    ``state_bytes`` is the size of the decoded state,
     ``round_trips`` the number of requests to the database, ``seconds`` wall time. ``error`` is the
     class name of the exception that ended the operation, if one did; ``details`` has counts, such
     as how many were ``removed``. ``carrier`` is the headers in which a request to the HTTP server

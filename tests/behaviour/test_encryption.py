@@ -404,10 +404,10 @@ async def test_changed_bytes_are_corrupt(opened: Open) -> None:
                 await change(
                     db, f"UPDATE {table} SET {column} = :b, checksum = :c", b=changed, c=checksum
                 )
+                fresh = await opened()  # which holds nothing
+                states, items = Checkpointer(fresh), Store(fresh)
                 with pytest.raises((Corrupt, KeyMissing)):
-                    await Checkpointer(db).load("t") if table == "deltas" else await Store(db).get(
-                        SPACE, "one"
-                    )
+                    await (states.load("t") if table == "deltas" else items.get(SPACE, "one"))
         await change(
             db,
             f"UPDATE {table} SET {column} = :b, checksum = :c",

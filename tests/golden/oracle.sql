@@ -295,7 +295,12 @@ AND checkpoints.checkpoint_id = :p_checkpoint_id
 WITH chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum, payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+    deltas.codec AS codec, deltas.checksum AS checksum, CASE
+  WHEN (checkpoints.checkpoint_id = :held_checkpoint_id
+    AND threads.epoch = :held_epoch
+    AND deltas.seq = :held_seq
+    AND deltas.checksum = :held_checksum) THEN NULL
+  ELSE deltas.payload END AS payload
   FROM checkpoints
   JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
@@ -315,7 +320,8 @@ WITH chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum
   FROM chain
   JOIN deltas base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
-  WHERE base.log_id = :k_log_id)
+  WHERE base.log_id = :k_log_id
+  AND chain.payload IS NOT NULL)
 SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
   chain.codec, chain.checksum, chain.payload
 FROM chain
@@ -331,7 +337,12 @@ WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, code
     AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+    deltas.codec AS codec, deltas.checksum AS checksum, CASE
+  WHEN (checkpoints.checkpoint_id = :held_checkpoint_id
+    AND threads.epoch = :held_epoch
+    AND deltas.seq = :held_seq
+    AND deltas.checksum = :held_checksum) THEN NULL
+  ELSE deltas.payload END AS payload
   FROM checkpoints
   JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
@@ -351,7 +362,8 @@ WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, code
   FROM chain
   JOIN deltas base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
-  WHERE base.log_id = :k_log_id)
+  WHERE base.log_id = :k_log_id
+  AND chain.payload IS NOT NULL)
 SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
   chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, 2 AS overwrites
 FROM chain

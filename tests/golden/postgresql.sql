@@ -321,19 +321,24 @@ WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec
     payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+    deltas.codec AS codec, deltas.checksum AS checksum, CASE
+  WHEN (checkpoints.checkpoint_id = $1::VARCHAR
+    AND threads.epoch = $2::BIGINT
+    AND deltas.seq = $3::BIGINT
+    AND deltas.checksum = $4::BIGINT) THEN NULL
+  ELSE deltas.payload END AS payload
   FROM checkpoints
   JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
   JOIN threads ON threads.log_id = checkpoints.log_id
-  WHERE checkpoints.log_id = $1::UUID
+  WHERE checkpoints.log_id = $5::UUID
   AND checkpoints.seq = (
     SELECT max(wanted.seq) AS max_1
     FROM checkpoints AS wanted
-    WHERE wanted.log_id = $1::UUID)
+    WHERE wanted.log_id = $5::UUID)
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
   UNION ALL
   SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
     base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
@@ -341,7 +346,8 @@ WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec
   FROM chain
   JOIN deltas AS base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
-  WHERE base.log_id = $1::UUID)
+  WHERE base.log_id = $5::UUID
+  AND chain.payload IS NOT NULL)
 SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
   chain.codec, chain.checksum, chain.payload
 FROM chain
@@ -357,19 +363,24 @@ WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, d
     AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+    deltas.codec AS codec, deltas.checksum AS checksum, CASE
+  WHEN (checkpoints.checkpoint_id = $1::VARCHAR
+    AND threads.epoch = $2::BIGINT
+    AND deltas.seq = $3::BIGINT
+    AND deltas.checksum = $4::BIGINT) THEN NULL
+  ELSE deltas.payload END AS payload
   FROM checkpoints
   JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
   JOIN threads ON threads.log_id = checkpoints.log_id
-  WHERE checkpoints.log_id = $1::UUID
+  WHERE checkpoints.log_id = $5::UUID
   AND checkpoints.seq = (
     SELECT max(wanted.seq) AS max_1
     FROM checkpoints AS wanted
-    WHERE wanted.log_id = $1::UUID)
+    WHERE wanted.log_id = $5::UUID)
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
   UNION ALL
   SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
     chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
@@ -377,7 +388,8 @@ WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, d
   FROM chain
   JOIN deltas AS base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
-  WHERE base.log_id = $1::UUID)
+  WHERE base.log_id = $5::UUID
+  AND chain.payload IS NOT NULL)
 SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
   chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, 2 AS overwrites
 FROM chain
@@ -386,32 +398,32 @@ SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS r
   deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
   deltas.payload, deltas.overwrites
 FROM deltas
-WHERE deltas.log_id = $1::UUID
+WHERE deltas.log_id = $5::UUID
 AND deltas.kind IN ('write')
 AND deltas.entry_key >= ('w/' || (
     SELECT name.checkpoint_id
     FROM checkpoints AS name
-    WHERE name.log_id = $1::UUID
+    WHERE name.log_id = $5::UUID
     AND name.seq = (
       SELECT max(wanted.seq) AS max_2
       FROM checkpoints AS wanted
-      WHERE wanted.log_id = $1::UUID)) || '/')
+      WHERE wanted.log_id = $5::UUID)) || '/')
 AND deltas.entry_key < ('w/' || (
     SELECT name.checkpoint_id
     FROM checkpoints AS name
-    WHERE name.log_id = $1::UUID
+    WHERE name.log_id = $5::UUID
     AND name.seq = (
       SELECT max(wanted.seq) AS max_2
       FROM checkpoints AS wanted
-      WHERE wanted.log_id = $1::UUID)) || '0')
+      WHERE wanted.log_id = $5::UUID)) || '0')
 AND deltas.label = (
   SELECT name.checkpoint_id
   FROM checkpoints AS name
-  WHERE name.log_id = $1::UUID
+  WHERE name.log_id = $5::UUID
   AND name.seq = (
     SELECT max(wanted.seq) AS max_2
     FROM checkpoints AS wanted
-    WHERE wanted.log_id = $1::UUID))
+    WHERE wanted.log_id = $5::UUID))
 
 -- checkpoints.rewrite.list_in_order()
 SELECT checkpoints.checkpoint_id, checkpoints.seq

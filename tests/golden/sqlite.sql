@@ -343,7 +343,12 @@ WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec
     payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+    deltas.codec AS codec, deltas.checksum AS checksum, CASE
+  WHEN (checkpoints.checkpoint_id = ?
+    AND threads.epoch = ?
+    AND deltas.seq = ?
+    AND deltas.checksum = ?) THEN NULL
+  ELSE deltas.payload END AS payload
   FROM checkpoints
   JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
@@ -363,7 +368,8 @@ WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec
   FROM chain
   JOIN deltas AS base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
-  WHERE base.log_id = ?)
+  WHERE base.log_id = ?
+  AND chain.payload IS NOT NULL)
 SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
   chain.codec, chain.checksum, chain.payload
 FROM chain
@@ -379,7 +385,12 @@ WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, d
     AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
     checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+    deltas.codec AS codec, deltas.checksum AS checksum, CASE
+  WHEN (checkpoints.checkpoint_id = ?
+    AND threads.epoch = ?
+    AND deltas.seq = ?
+    AND deltas.checksum = ?) THEN NULL
+  ELSE deltas.payload END AS payload
   FROM checkpoints
   JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
@@ -399,7 +410,8 @@ WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, d
   FROM chain
   JOIN deltas AS base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
-  WHERE base.log_id = ?)
+  WHERE base.log_id = ?
+  AND chain.payload IS NOT NULL)
 SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
   chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, 2 AS overwrites
 FROM chain

@@ -473,9 +473,11 @@ class Checkpointer(Generic[State]):
     ) -> State | None:
         """Return the state of a checkpoint, the newest without an id; ``None`` if there is none.
 
-        One round trip; on Citus two where this process knows the newest, and up to four where
-        others have changed it. Every call builds new objects. It sees its own writes: it does not
-        read from a replica, unless the checkpointer is on ``db.replica()``.
+        One round trip; on Citus two, but one if this process holds the state. It holds the newest
+        state of a thread that it has saved or loaded: whether that is still the newest is looked
+        up, no payload is read, and the bytes in memory are compared with their checksum. Every call
+        builds new objects. It sees its own writes: it does not read from a replica, unless the
+        checkpointer is on ``db.replica()``.
 
         Raises:
             Corrupt: the stored state does not match its checksum.
@@ -491,7 +493,7 @@ class Checkpointer(Generic[State]):
     ) -> tuple[Tip, State] | None:
         """Return a checkpoint, the newest without an id, and its state."""
         now, d = datetime.now(UTC), self.db.dialect
-        known = self._cache.get(log)
+        known = self._cache.get_checked(log)
         with operation(
             "checkpoint.load", **self._event_fields(log.thread_id, checkpoint_id)
         ) as event:
@@ -505,12 +507,13 @@ class Checkpointer(Generic[State]):
             if found is None:
                 return None
             rebuilt, state = found
-            size_of = self.db.keyring.stored_size
-            event.payload_bytes = sum(size_of(link.payload) for link in rebuilt.links)
             event.checkpoint_id = rebuilt.checkpoint_id
-            event.state_bytes = values.state_size(rebuilt.parts())
-            if checkpoint_id is None and connection is None and not self.db.read_only:
-                self._cache.put(log, rebuilt)
+            event.state_bytes = rebuilt.raw_size
+            if rebuilt is not known:
+                size_of = self.db.keyring.stored_size
+                event.payload_bytes = sum(size_of(link.payload) for link in rebuilt.links)
+                if checkpoint_id is None and connection is None:
+                    self._cache.put(log, rebuilt)
         loaded: State = from_mapping(state, self._state_type)
         return rebuilt, loaded
 
@@ -1177,11 +1180,20 @@ class Checkpointer(Generic[State]):
         connection: HostConnection | None,
     ) -> Snapshot | None:
         now, d = datetime.now(UTC), self.db.dialect
-        known = self._cache.get(log) if connection is None else None
+        known = self._cache.get_checked(log)
         fields = self._event_fields(log.thread_id, checkpoint_id)
         with operation("checkpoint.load", **fields) as event:
             made = await self.db.run(
-                partial(load.load_snapshot, d, log, checkpoint_id, newest_by, now, self.db.signing),
+                partial(
+                    load.load_snapshot,
+                    d,
+                    log,
+                    checkpoint_id,
+                    newest_by,
+                    now,
+                    self.db.signing,
+                    known,
+                ),
                 READ,
                 decode=load.snapshot_decoder(log, self.db.keyring, known),
                 connection=connection,
@@ -1191,7 +1203,7 @@ class Checkpointer(Generic[State]):
                 return None
             tip, found = made
             event.checkpoint_id = found.checkpoint_id
-            if checkpoint_id is None and connection is None and not self.db.read_only:
+            if tip is not known and checkpoint_id is None and connection is None:
                 self._cache.put(log, tip)
         if checkpoint_id is None and pending_writes.is_hashed(found.checkpoint_id):
             late = await self._load_writes(log, [found.checkpoint_id], connection)
@@ -1885,22 +1897,14 @@ class Checkpointer(Generic[State]):
     async def _load_state_at(
         self, log: Log, checkpoint_id: str | None, connection: HostConnection | None
     ) -> tuple[Tip, dict[str, Any]] | None:
+        d, known = self.db.dialect, self._cache.get_checked(log)
+        now, keys = datetime.now(UTC), self.db.signing
         return await self.db.run(
-            partial(
-                load.load_chain,
-                self.db.dialect,
-                log,
-                checkpoint_id,
-                datetime.now(UTC),
-                self.db.signing,
-            ),
+            partial(load.load_chain, d, log, checkpoint_id, now, keys, known),
             READ,
-            decode=self._chain_decoder(log),
+            decode=load.chain_decoder(log, self.db.keyring, known),
             connection=connection,
         )
-
-    def _chain_decoder(self, log: Log) -> Any:
-        return load.chain_decoder(log, self.db.keyring, self._cache.get(log))
 
     def _check_selectors(
         self,

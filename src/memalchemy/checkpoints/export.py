@@ -161,7 +161,7 @@ async def _load_state(
 ) -> dict[str, Any] | None:
     loading = partial(load_chain, db.dialect, log, checkpoint_id, _BEFORE_ANY_EXPIRY, db.signing)
     tip = await db.run(loading, READ, connection=connection)
-    found = decode_tip(log, tip, db.keyring, None)
+    found = decode_tip(log, db.keyring, None, tip)
     return None if found is None else found[1]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import (
@@ -11,16 +13,23 @@ from sqlalchemy import (
     String,
     and_,
     bindparam,
+    case,
     cast,
     func,
     literal_column,
     null,
     select,
+    type_coerce,
     union_all,
 )
 
-from memalchemy.checkpoints.skip_deltas import Link, Tip, decode_tip, rebuild_checkpoint
-from memalchemy.codec import encryption, payloads, values
+from memalchemy.checkpoints.skip_deltas import (
+    Link,
+    Tip,
+    decode_tip,
+    describe_tip,
+)
+from memalchemy.codec import encryption, payloads
 from memalchemy.codec.deltas import CODEC
 from memalchemy.codec.encryption import Keyring
 from memalchemy.codec.places import write_place
@@ -28,7 +37,7 @@ from memalchemy.codec.signatures import SigningKeys
 from memalchemy.contracts import PendingWrite, Snapshot
 from memalchemy.database import Decode
 from memalchemy.dialects import Dialect
-from memalchemy.errors import Corrupt
+from memalchemy.errors import Corrupt, KeyMissing, about
 from memalchemy.log import Log
 from memalchemy.log.pending_writes import is_write
 from memalchemy.log.tables import (
@@ -43,13 +52,14 @@ from memalchemy.log.tables import (
     write_key_range,
 )
 from memalchemy.protection.signed_reads import (
+    check_chain,
     check_nothing_missing,
     check_write,
     missing_checkpoint,
     no_proof_columns,
     proof_columns,
 )
-from memalchemy.statements import Program, statement
+from memalchemy.statements import Program, column_bind, statement
 from memalchemy.variants import varies
 
 STATE_ROW = 2
@@ -67,7 +77,7 @@ def _link_columns(signed: bool) -> tuple[str, ...]:
     return (*LINK, "signature") if signed else LINK
 
 
-def _select_position(which: str) -> Any:
+def select_position(which: str) -> Any:
     """Select the position of a checkpoint, as a scalar: so the planner knows it is one row."""
     wanted = CHECKPOINTS.alias("wanted")
     position = select(func.max(wanted.c.seq) if which == "newest" else wanted.c.seq).where(
@@ -80,22 +90,38 @@ def _select_position(which: str) -> Any:
     return position.scalar_subquery()
 
 
+def _identity_columns(signed: bool) -> list[Any]:
+    """Return the columns that tell the row of a checkpoint from every other one."""
+    own = [CHECKPOINTS.c.checkpoint_id, THREADS.c.epoch, DELTAS.c.seq, DELTAS.c.checksum]
+    return [*own, DELTAS.c.signature] if signed else own
+
+
+def _payload_unless_held(signed: bool) -> Any:
+    """Select the payload of a checkpoint, or NULL if its row is the one that `held_binds` names."""
+    is_held = and_(*(one == column_bind(one, "held") for one in _identity_columns(signed)))
+    payload = DELTAS.c.payload
+    return type_coerce(case((is_held, null()), else_=payload), payload.type).label(payload.key)
+
+
 def _select_chain(which: str, *also: Any, signed: bool = False) -> Any:
     """Select the rows that a checkpoint is rebuilt from, each with the columns *also*.
+
+    Of a checkpoint that this process holds it is one row, without its payload.
 
     With *signed*, the checkpoint's own row has the columns that prove it, and those of the head of
     its log. A head with another tenant, thread or namespace is not found.
     """
     link = _link_columns(signed)
+    own = {"payload": _payload_unless_held(signed)}
     names = [THREADS.c[name] == bind for name, bind in name_binds().items()] if signed else []
-    start = CHECKPOINTS.c.seq == _select_position(which)
+    start = CHECKPOINTS.c.seq == select_position(which)
     first = (
         select(
             *also,
             CHECKPOINTS.c.checkpoint_id,
             CHECKPOINTS.c.raw_size,
             THREADS.c.epoch.label("epoch"),
-            *(DELTAS.c[name] for name in link),
+            *(own[name] if name in own else DELTAS.c[name] for name in link),
             *(proof_columns() if signed else ()),
         )
         .select_from(CHECKPOINTS)
@@ -115,13 +141,46 @@ def _select_chain(which: str, *also: Any, signed: bool = False) -> Any:
         .select_from(first)
         # A base is always earlier; a damaged row that says otherwise must not go round for ever.
         .join(base, and_(base.c.seq == first.c.base_seq, base.c.seq < first.c.seq))
-        .where(of_log(base))
+        .where(of_log(base), first.c.payload.is_not(None))
     )
 
 
 def _is_newest(which: str) -> Any:
     """Return the column that tells `check_chain` whether the newest checkpoint was asked for."""
     return literal_column(str(int(which == "newest"))).label("is_newest")
+
+
+# --- A state that this process holds -------------------------------------------------------------
+
+_HELD = tuple(f"held_{one.key}" for one in _identity_columns(signed=True))
+_NOTHING_HELD = dict.fromkeys(_HELD)
+_identity_of = attrgetter(*(one.key for one in _identity_columns(signed=False)))
+
+
+def held_binds(known: Tip | None) -> dict[str, Any]:
+    """Return the binds that name the row of *known*, the checkpoint that this process holds.
+
+    Without its signature no row that is signed is that one.
+    """
+    if known is None:
+        return _NOTHING_HELD
+    return dict(zip(_HELD, (*known.identity, known.signature), strict=True))
+
+
+def _is_held(log: Log, rows: Sequence[Any], known: Tip, keys: SigningKeys) -> bool:
+    """Return whether the rows that were read say that the checkpoint is still *known*.
+
+    Raises:
+        Corrupt, NotSigned, KeyMissing: its name, or the head of its log, is not what was signed.
+    """
+    newest = rows[-1]
+    if newest.payload is not None or _identity_of(newest) != known.identity:
+        return False
+    try:
+        check_chain(log, rows, keys)
+    except (Corrupt, KeyMissing) as error:
+        raise about(error, describe_tip(log, known)) from error
+    return getattr(newest, "signature", None) == known.signature
 
 
 # --- A state -------------------------------------------------------------------------------------
@@ -154,15 +213,16 @@ def load_chain(
 ) -> Program[Tip | None]:
     """Return a checkpoint as stored (the newest, without an id); ``None`` if it does not exist.
 
-    *known* is the cached tip: if it is still the newest, it tells which rows to read.
+    If it is *known*, the tip that this process holds, that is returned and no payload is read.
     """
     which = "newest" if checkpoint_id is None else "named"
-    values = log.head_binds() | {"p_now": now, "p_checkpoint_id": checkpoint_id}
+    values = log.head_binds() | held_binds(known)
+    values |= {"p_now": now, "p_checkpoint_id": checkpoint_id}
     chain = read_chain(dialect, which=which)
     rows: Sequence[Any] = yield chain, values
     if not rows:
         rows = yield from _read_rows_again(dialect, log, checkpoint_id, now, keys, chain, values)
-    return _to_tip(rows) if rows else None
+    return _to_tip(log, rows, known, keys) if rows else None
 
 
 def _read_rows_again(
@@ -191,43 +251,40 @@ def _read_rows_again(
     return ()
 
 
-def _to_tip(rows: Sequence[Any]) -> Tip:
-    """Return the rows of a chain, snapshot first, as a `Tip` whose states are not decoded."""
+def _to_tip(log: Log, rows: Sequence[Any], known: Tip | None, keys: SigningKeys) -> Tip:
+    """Return *known* if it is what was read, and else the rows of a chain, snapshot first, as a
+    `Tip` that is not checked and whose states are not decoded.
+    """
+    if known is not None and _is_held(log, rows, known, keys):
+        return known
     newest = rows[-1]
-    return Tip(
-        newest.checkpoint_id,
-        newest.epoch,
-        to_links(rows),
-        newest.raw_size,
-        read=rows,
-    )
+    return Tip(newest.checkpoint_id, newest.epoch, _to_links(rows), newest.raw_size, read=rows)
 
 
-def to_links(rows: Sequence[Any]) -> tuple[Link, ...]:
+def _to_links(rows: Sequence[Any]) -> tuple[Link, ...]:
     """Return the rows of a chain, snapshot first, as links that are not decoded."""
     links: list[Link] = []
-    expected: int | None = None
-    for row in reversed(rows):
-        if expected is not None and row.seq != expected:
-            raise Corrupt(f"a state that others build on is missing at position {expected}")
+    base: int | None = None
+    for row in rows:
+        if row.base_seq != base or row.payload is None:
+            missing = row.base_seq if row.base_seq != base else row.seq
+            raise Corrupt(f"a state that others build on is missing at position {missing}")
         if encryption.plain_codec(row.codec) != CODEC:
             raise Corrupt(f"a stored state has the unknown codec {row.codec!r}")
         links.append(Link(row.seq, row.depth, bytes(row.payload), row.checksum, None, row.codec))
-        expected = row.base_seq
-    if expected is not None:
-        raise Corrupt(f"a state that others build on is missing at position {expected}")
-    return tuple(reversed(links))
+        base = row.seq
+    return tuple(links)
 
 
 def chain_decoder(
     log: Log, keyring: Keyring, known: Tip | None
 ) -> Decode[Tip | None, tuple[Tip, dict[str, Any]] | None]:
-    """Return the work that rebuilds and decodes what `load_chain` read; *known* is the cached tip.
+    """Return the work that rebuilds and decodes what `load_chain` read; *known* is the held tip.
 
     Raises:
         Corrupt, KeyMissing, NotEncrypted: it cannot be read; the message names the checkpoint.
     """
-    return Decode(lambda tip: decode_tip(log, tip, keyring, known), decoded_size)
+    return Decode(partial(decode_tip, log, keyring, known), decoded_size)
 
 
 def decoded_size(tip: Tip | None) -> int:
@@ -282,7 +339,7 @@ def read_snapshot(dialect: Dialect, which: str, signed: bool) -> Executable:
         name = CHECKPOINTS.alias("name")
         wanted = (
             select(name.c.checkpoint_id)
-            .where(of_log(name), name.c.seq == _select_position(which))
+            .where(of_log(name), name.c.seq == select_position(which))
             .scalar_subquery()
         )
         low, high = (
@@ -315,12 +372,15 @@ def load_snapshot(
     newest_by: str,
     now: datetime,
     keys: SigningKeys,
+    known: Tip | None = None,
 ) -> Program[StoredSnapshot | None]:
     """Return a checkpoint as stored, with its pending writes; ``None`` if it does not exist.
 
-    Without a *checkpoint_id* the newest by ``position``, or by ``id``.
+    Without a *checkpoint_id* the newest by ``position``, or by ``id``. *known* is as for
+    `load_chain`.
     """
-    values = log.head_binds() | {"p_now": now, "p_checkpoint_id": checkpoint_id}
+    values = log.head_binds() | held_binds(known)
+    values |= {"p_now": now, "p_checkpoint_id": checkpoint_id}
     which = {"position": "newest", "id": "highest"}[newest_by]
     if checkpoint_id is not None:
         which = "named"
@@ -337,13 +397,13 @@ def load_snapshot(
         return None
     states.sort(key=lambda row: row.seq)
     writes = [row for row in rows if row.overwrites != STATE_ROW]
-    return StoredSnapshot((_to_tip(states), states[0].parent_id, writes))
+    return StoredSnapshot((_to_tip(log, states, known, keys), states[0].parent_id, writes))
 
 
 def snapshot_decoder(
     log: Log, keyring: Keyring, known: Tip | None
 ) -> Decode[StoredSnapshot | None, tuple[Tip, Snapshot] | None]:
-    """Return the work that decodes what `load_snapshot` read; *known* is the cached tip.
+    """Return the work that decodes what `load_snapshot` read; *known* is the held tip.
 
     Raises:
         Corrupt, KeyMissing, NotEncrypted: it cannot be read; the message names the checkpoint.
@@ -353,8 +413,7 @@ def snapshot_decoder(
         if stored is None:
             return None
         tip, parent_id, rows = stored
-        rebuilt = rebuild_checkpoint(log, tip, keyring, known)
-        state = values.decode_state(rebuilt.parts())
+        rebuilt, state = decode_tip(log, keyring, known, tip)
         writes = decode_pending_writes(log, tip.checkpoint_id, rows, keyring)
         return rebuilt, Snapshot(tip.checkpoint_id, parent_id, state, writes)
 

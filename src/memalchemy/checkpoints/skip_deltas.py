@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from memalchemy.codec import deltas
 from memalchemy.codec.checksum import check_payload, check_state, payload_checksum
@@ -82,6 +82,10 @@ class Tip:
     links: tuple[Link, ...]
     raw_size: int
     """The state's encoded size, decompressed."""
+    checksum: int = 0
+    """The checksum of the state, encrypted or not, with which it was checked; 0 until then."""
+    signature: bytes | None = None
+    """The signature of the newest row, if it was checked."""
     textual: frozenset[str] = frozenset()
     """The keys of values that are known to hold nothing binary, see `values.encode_plain`."""
     read: Sequence[Any] | None = field(default=None, compare=False, repr=False)
@@ -94,6 +98,12 @@ class Tip:
     @property
     def depth(self) -> int:
         return self.links[-1].depth
+
+    @property
+    def identity(self) -> tuple[str, int, int, int]:
+        """What tells the row of this checkpoint from every other one."""
+        newest = self.links[-1]
+        return self.checkpoint_id, self.epoch, newest.seq, newest.checksum
 
     @property
     def row_keys(self) -> tuple[tuple[int, int], ...]:
@@ -174,7 +184,10 @@ class Draft(NamedTuple):
         link = Link(
             seq, self.depth, self.payload, stored_checksum, self.parts, parts_size=self.raw_size
         )
-        return Tip(checkpoint_id, epoch, (*self.chain, link), self.raw_size, textual)
+        links = (*self.chain, link)
+        return Tip(
+            checkpoint_id, epoch, links, self.raw_size, checksum=self.checksum, textual=textual
+        )
 
 
 def encode(
@@ -303,53 +316,71 @@ def rebuild(log: Log, tip: Tip, keyring: Keyring, limit: int = MAX_STATE_BYTES) 
         parts = deltas.apply_deltas(parts, (link.payload for link in links[1:]), limit)
     check_state(parts, checksum)
     newest = replace(links[-1], parts=parts, parts_size=state_size(parts))
-    return replace(tip, links=(*links[:-1], newest), read=None)
+    return replace(
+        tip,
+        links=(*links[:-1], newest),
+        checksum=checksum,
+        signature=_read_signature(tip),
+        read=None,
+    )
 
 
-def reuse_if_same(log: Log, tip: Tip, known: Tip | None, keyring: Keyring) -> Tip | None:
+def _read_signature(tip: Tip) -> bytes | None:
+    """Return the signature of the newest row of a chain as it was read, where rows have one."""
+    return None if tip.read is None else getattr(tip.read[-1], "signature", None)
+
+
+def _reuse_if_same(log: Log, tip: Tip, known: Tip | None, keyring: Keyring) -> Tip | None:
     """Return *known* if it is the state that was read as *tip*, which is then not rebuilt.
 
-    The checksums of what was read are checked all the same.
+    The checksums and signatures of what was read are checked all the same.
     """
-    if known is None or not tip.links:
-        return None
-    read, held = tip.links[-1], known.links[-1]
-    if (
-        held.parts is None
-        or (tip.epoch, tip.checkpoint_id) != (known.epoch, known.checkpoint_id)
-        or (read.seq, read.checksum) != (held.seq, held.checksum)
-    ):
+    if known is None or not tip.links or tip.identity != known.identity:
         return None
     check_chain(log, tip.read, keyring.signing)
     for link in tip.links:
         open_link(log, link, keyring)
-    return known
+    return replace(known, signature=_read_signature(tip))
 
 
-def _describe_tip(log: Log, tip: Tip) -> str:
+def describe_tip(log: Log, tip: Tip) -> str:
+    """Describe a checkpoint in the messages of errors."""
     return f"checkpoint {tip.checkpoint_id!r} of thread {log.thread_id!r}"
 
 
 def rebuild_checkpoint(log: Log, tip: Tip, keyring: Keyring, known: Tip | None = None) -> Tip:
     """Do as `rebuild`, or reuse *known*; errors name the thread and the checkpoint."""
     try:
-        return reuse_if_same(log, tip, known, keyring) or rebuild(log, tip, keyring)
+        return _reuse_if_same(log, tip, known, keyring) or rebuild(log, tip, keyring)
     except (Corrupt, KeyMissing, NotEncrypted) as error:
-        raise about(error, _describe_tip(log, tip)) from error
+        raise about(error, describe_tip(log, tip)) from error
+
+
+@overload
+def decode_tip(log: Log, keyring: Keyring, known: Tip | None, tip: None) -> None: ...
+
+
+@overload
+def decode_tip(
+    log: Log, keyring: Keyring, known: Tip | None, tip: Tip
+) -> tuple[Tip, dict[str, Any]]: ...
 
 
 def decode_tip(
-    log: Log, tip: Tip | None, keyring: Keyring, known: Tip | None
+    log: Log, keyring: Keyring, known: Tip | None, tip: Tip | None
 ) -> tuple[Tip, dict[str, Any]] | None:
     """Return a stored checkpoint rebuilt, and its state; ``None`` for none.
+
+    *known* is the tip that this process holds. If it is *tip*, it was rebuilt and checked before.
 
     Raises:
         Corrupt, KeyMissing, NotEncrypted: it cannot be read; the message names the checkpoint.
     """
     if tip is None:
         return None
-    rebuilt = rebuild_checkpoint(log, tip, keyring, known)
+    is_held = tip is known
+    rebuilt = tip if is_held else rebuild_checkpoint(log, tip, keyring, known)
     try:
-        return rebuilt, decode_state(rebuilt.parts())
+        return rebuilt, decode_state(rebuilt.parts(), is_checked=is_held)
     except Corrupt as error:
-        raise about(error, _describe_tip(log, tip)) from error
+        raise about(error, describe_tip(log, tip)) from error

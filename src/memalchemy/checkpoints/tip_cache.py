@@ -1,7 +1,8 @@
 """Cache of the newest tips of logs: the bases of the next saves, and the answers to loads.
 
 An entry is never trusted for what the database holds now: a save sends the epoch under which its
-base was read. Nothing is cached from a transaction that may still roll back.
+base was read, and a load looks whether the checkpoint is still the one that was read. Nothing is
+cached from a transaction that may still roll back.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from operator import itemgetter
 
 from memalchemy._cache import BoundedCache
 from memalchemy.checkpoints.skip_deltas import Tip
+from memalchemy.codec.checksum import check_state
 from memalchemy.database import Database
 from memalchemy.database.per_database import shared
+from memalchemy.errors import Corrupt
 from memalchemy.log import Log
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -43,11 +46,28 @@ class TipCache:
         found = self._tips.get(log)
         return None if found is None else found[0]
 
+    def get_checked(self, log: Log) -> Tip | None:
+        """Return the tip of a log whose state is at hand, and still has its checksum.
+
+        A state that has changed in memory is dropped, so that it is read again.
+        """
+        tip = self.get(log)
+        parts = None if tip is None else tip.links[-1].parts
+        if tip is None or parts is None:
+            return None
+        try:
+            check_state(parts, tip.checksum)
+        except Corrupt:
+            self.drop(log)
+            return None
+        return tip
+
     def put(self, log: Log, tip: Tip) -> None:
         """Cache *tip*, unless a tip of the same epoch is cached that is newer, or of the same rows.
 
-        Of two tips of the same rows the cached one has more of its chain decoded. Other rows at the
-        same position are newer: their keys were rotated, or an older copy was restored.
+        Of two tips of the same rows the cached one has more of its chain decoded, but the other may
+        know its signature. Other rows at the same position are newer: their keys were rotated, or
+        an older copy was restored.
         """
         entry = tip.limit_decoded(self._max_tip_bytes)
 
@@ -57,7 +77,10 @@ class TipCache:
                 return True
             if known.epoch != tip.epoch or known.seq < tip.seq:
                 return False
-            return known.seq > tip.seq or known.row_keys == tip.row_keys
+            if known.seq > tip.seq:
+                return True
+            is_as_known = tip.signature in (None, known.signature)
+            return is_as_known and known.row_keys == tip.row_keys
 
         self._tips.put(log, entry, unless=is_as_new)
 

@@ -267,13 +267,17 @@ def frozen(value: Any, depth: int = 0) -> Any:
     return copied if kind is list else tuple(copied)
 
 
-def decode_state(parts: Parts) -> dict[str, Any]:
-    """Decode what `encode_state` returned. Every call creates new objects."""
-    try:
-        bounds.check_memory(parts.values())
-    except bounds.Oversized as error:
-        raise Corrupt(f"a stored state {error}") from error
-    return {key: decode_value(value) for key, value in parts.items()}
+def decode_state(parts: Parts, *, is_checked: bool = False) -> dict[str, Any]:
+    """Decode what `encode_state` returned. Every call creates new objects.
+
+    If it *is_checked*, this process has encoded or decoded it before.
+    """
+    if not is_checked:
+        try:
+            bounds.check_memory(parts.values())
+        except bounds.Oversized as error:
+            raise Corrupt(f"a stored state {error}") from error
+    return {key: decode_value(value, bounds.unpack_checked) for key, value in parts.items()}
 
 
 def state_size(parts: Parts) -> int:
@@ -281,14 +285,14 @@ def state_size(parts: Parts) -> int:
     return sum(map(len, parts.values())) + sum(map(len, parts))
 
 
-def decode_value(encoded: bytes) -> Any:
-    """Decode what `encode_value` returned.
+def decode_value(encoded: bytes, unpack: Callable[[bytes], Any] = bounds.unpack) -> Any:
+    """Decode what `encode_value` returned. *unpack* parses MessagePack, in either form.
 
     Raises:
         Corrupt: *encoded* is something else.
     """
     try:
-        tree = bounds.unpack(encoded)
+        tree = unpack(encoded)
         return untag(tree, _UNTAG) if encoded[:1] == TAGGED else tree
     except UnknownTag as error:
         raise Corrupt(

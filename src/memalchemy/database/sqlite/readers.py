@@ -124,17 +124,14 @@ class _Reader:
         with self.in_use:
             self._is_running = True
             try:
-                return self._settled_outcome(job, reply)
+                for _ in range(CONFLICTS.tries):  # a writer may come while it is read without locks
+                    outcome = self._try_job(job, reply)
+                    if self._direct is None or self._direct.raw.is_current():
+                        return outcome
+                    self._disconnect()
+                return reply, None, unsettled()
             finally:
                 self._is_running = False
-
-    def _settled_outcome(self, job: Job, reply: ThreadFuture[Any]) -> Outcome:
-        for _ in range(CONFLICTS.tries):  # a writer may come while a file is read without locks
-            outcome = self._try_job(job, reply)
-            if self._direct is None or self._direct.raw.is_current():
-                return outcome
-            self._disconnect()
-        return reply, None, unsettled()
 
     def _try_job(self, job: Job, reply: ThreadFuture[Any]) -> Outcome:
         try:

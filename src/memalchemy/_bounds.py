@@ -182,7 +182,7 @@ def _is_plainly_within(parts: Sequence[bytes], limit: int) -> bool:
             most += _most_memory(piece, of_part) - len(piece) * of_part.either
             if most <= limit:
                 return True
-    return False
+    return sum(map(_most_memory_by_heads, parts)) <= limit
 
 
 def _rates_of(part: bytes) -> _Rates:
@@ -193,6 +193,41 @@ def _most_memory(part: bytes, rates: _Rates = _PLAIN_RATES) -> int:
     """Return an upper bound of `_decoded_memory`, in one pass that is written in C."""
     others = len(part.translate(None, _ASCII))
     return (len(part) - others) * rates.ascii + others * rates.other
+
+
+_NO_HEADS = bytes({*range(256)}.difference(range(0x80, 0xA0), range(0xDC, 0xE0)))
+"""Bytes that no list and no map begins with."""
+_MEMBERS = bytes([0] * 0x80 + [2 * n for n in range(16)] + [*range(16)] + [0] * 0x60)
+"""The members of a short list, and the keys and values of a short map, by its first byte."""
+_ENTRIES = bytes([0] * 0x80 + [*range(16)] + [0] * 0x70)
+"""The keys of a short map, by its first byte."""
+_MOST_LONG = 1_000
+"""Lists and maps of over 15 members in a value of which each is looked at."""
+_OF_FOUR_BYTES = [bytes((first,)) for first in range(0xF0, 0xF5)]
+"""First bytes of characters of four bytes."""
+
+
+def _most_memory_by_heads(part: bytes) -> int:
+    """Return an upper bound of `_decoded_memory`, by the lengths that lists and maps begin with.
+
+    Bytes of a text that look like the beginning of one count as well. It is the lower bound of a
+    value of many bytes, most of which are in its texts.
+    """
+    heads = part.translate(None, _NO_HEADS)
+    long = {first: heads.count(first) for first in range(0xDC, 0xE0)}
+    if part[:1] == _TAGGED or sum(long.values()) > _MOST_LONG:
+        return _most_memory(part, _rates_of(part))
+    members, entries = 1 + sum(heads.translate(_MEMBERS)), sum(heads.translate(_ENTRIES))
+    for first, number in long.items():
+        at = -1
+        for _ in range(number):
+            at = part.index(first, at + 1)
+            length = min(_read_length(part, at, first)[0], len(part))
+            members += length * (2 if first >= 0xDE else 1)
+            entries += length * (first >= 0xDE)
+    width = 4 if any(map(part.__contains__, _OF_FOUR_BYTES)) else 2
+    of_members = members * (_POINTER + _OBJECT + 32)  # 32 more of a text beyond ASCII
+    return width * len(part) + of_members + 84 * len(heads) + 100 * entries
 
 
 # Values of one width that stand side by side: small numbers and constants, longer numbers, empty

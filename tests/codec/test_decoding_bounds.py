@@ -503,9 +503,13 @@ PLAIN_TREES = st.recursive(
 
 
 @given(PLAIN_TREES, st.floats(0, 1))
-def test_bytes_that_are_not_looked_at_take_no_more_than_is_assumed(tree: Any, share: float) -> None:
+def test_what_is_assumed_of_a_value_without_reading_it_is_no_less_than_it_takes(
+    tree: Any, share: float
+) -> None:
     encoded = ormsgpack.packb(tree)
     cut = int(len(encoded) * share)
     unseen = (len(encoded) - cut) * bounds._rates_of(encoded).either
     assumed = bounds._most_memory(encoded[:cut]) + unseen
-    assert bounds._decoded_memory(encoded, 10**12) <= assumed
+    taken = bounds._decoded_memory(encoded, 10**12)
+    assert taken <= assumed
+    assert taken <= bounds._most_memory_by_heads(encoded)

@@ -332,7 +332,8 @@ class Saver:
         if state is None:
             # Texts of a value in the tagged form are read from its encoding.
             state = values.decode_state(
-                {key: part for key, part in parts.items() if part[:1] != values.TAGGED}
+                {key: part for key, part in parts.items() if part[:1] != values.TAGGED},
+                is_checked=True,
             )
         added = added_texts(state, parts, parent)
         return draft, search_text(added)

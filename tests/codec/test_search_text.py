@@ -345,3 +345,15 @@ def test_tokens_come_in_the_order_of_the_text() -> None:
     assert list(tokens("One 二 three! Four")) == ["One", "二", "three", "Four"]
     numbers = [f"w{i}" for i in range(50)]
     assert all(a != b for a, b in pairwise(tokens(" ".join(numbers))))
+
+
+@pytest.mark.parametrize("word", ["word ", "wörter ", "語 ", "語"])
+def test_the_words_of_a_very_long_text_are_those_of_its_beginning(word: str) -> None:
+    begun = word * (2 * MAX_TEXT)
+    found = search_text([begun * 5])
+    assert found is not None
+    assert found == search_text([begun])
+    assert MAX_TEXT * 0.9 < len(found) <= MAX_TEXT + 2
+    apart = search_text(["." * 3_000_000 + " last"])
+    assert apart is not None
+    assert apart.endswith("last")

@@ -154,6 +154,7 @@ def _is_newest(which: str) -> Any:
 
 _HELD = tuple(f"held_{one.key}" for one in _identity_columns(signed=True))
 _NOTHING_HELD = dict.fromkeys(_HELD)
+_seq_of = attrgetter("seq")
 _identity_of = attrgetter(*(one.key for one in _identity_columns(signed=False)))
 
 
@@ -193,13 +194,14 @@ def _is_held(log: Log, rows: Sequence[Any], known: Tip, keys: SigningKeys) -> bo
     signed=(False, True),
 )
 def read_chain(dialect: Dialect, which: str, signed: bool) -> Executable:
-    """Select the rows of a checkpoint from its snapshot on, with the epoch of its log.
+    """Select the rows of a checkpoint, with the epoch of its log.
 
     With *signed*, also the columns that prove them. The recursion carries the payload: PostgreSQL
-    has planned a later join as a scan of the whole log.
+    has planned a later join as a scan of the whole log. The database does not sort the rows, which
+    would copy the payloads.
     """
     chain = _select_chain(which, signed=signed)
-    return select(chain, *([_is_newest(which)] if signed else ())).order_by(chain.c.seq)
+    return select(chain, *([_is_newest(which)] if signed else ()))
 
 
 @varies
@@ -252,11 +254,12 @@ def _read_rows_again(
 
 
 def _to_tip(log: Log, rows: Sequence[Any], known: Tip | None, keys: SigningKeys) -> Tip:
-    """Return *known* if it is what was read, and else the rows of a chain, snapshot first, as a
-    `Tip` that is not checked and whose states are not decoded.
+    """Return *known* if it is what was read, and else the rows of a chain as a `Tip` that is not
+    checked and whose states are not decoded.
     """
     if known is not None and _is_held(log, rows, known, keys):
         return known
+    rows = sorted(rows, key=_seq_of)
     newest = rows[-1]
     return Tip(newest.checkpoint_id, newest.epoch, _to_links(rows), newest.raw_size, read=rows)
 
@@ -395,7 +398,6 @@ def load_snapshot(
         states = [row for row in rows if row.overwrites == STATE_ROW]
     if not states:
         return None
-    states.sort(key=lambda row: row.seq)
     writes = [row for row in rows if row.overwrites != STATE_ROW]
     return StoredSnapshot((_to_tip(log, states, known, keys), states[0].parent_id, writes))
 

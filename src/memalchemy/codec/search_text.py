@@ -172,12 +172,27 @@ def _join_short_texts(texts: Iterable[str]) -> Iterator[str]:
         if together:
             yield " ".join(together)
             together, size = [], 0
-        if text:
-            yield text
+        yield from _pieces_of(text)
     if together:
         yield " ".join(together)
 
 
+def _pieces_of(text: str) -> Iterator[str]:
+    """Yield a text in pieces, so that no more words are found in a long one than there is room for.
+
+    Most have a space at their end. What has none for a whole piece is cut.
+    """
+    at = 0
+    while at < len(text):
+        end = at + _PIECE
+        if end < len(text):
+            end = text.rfind(" ", at, end) + 1 or end
+        yield text[at:end]
+        at = end
+
+
+_PIECE = 1024 * 1024
+"""Characters of a text whose words are found at once."""
 _TOGETHER = 4096
 """Characters from which a text, or those gathered before it, are split by themselves."""
 

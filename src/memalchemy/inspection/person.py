@@ -6,8 +6,9 @@ from typing import Any
 
 from memalchemy.errors import InvalidArgument
 from memalchemy.inspection._log_heads import Namespace
-from memalchemy.inspection._records import Record, item_kind, item_preview, time
+from memalchemy.inspection._records import Record, item_preview, time
 from memalchemy.inspection.internal_items import holds_internal_items
+from memalchemy.inspection.item_kinds import item_kind
 from memalchemy.inspection.store import count_items_up_to
 from memalchemy.inspection.thread_list import ThreadFilter, list_threads
 from memalchemy.inspection.thread_summaries import USER_KEYS, ThreadSummaries

@@ -1,3 +1,27 @@
+-- analysis._statements.list_marked_heads(order=newest, scope=tenant, which=all, since=False, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.epoch, threads.version,
+  threads.next_seq, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS has_entries
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $3
+
 -- checkpoints.citus.look_at_checkpoint(which=newest)
 SELECT checkpoints.checkpoint_id, threads.epoch, deltas.seq, deltas.checksum
 FROM checkpoints
@@ -160,6 +184,38 @@ JOIN (
   ORDER BY newest.created_at DESC, newest.seq DESC, newest.log_id
   LIMIT $4) AS heads ON checkpoints.log_id = heads.log_id
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC, checkpoints.log_id
+LIMIT $4
+
+-- checkpoints.listing.list_of_logs()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM (
+  SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+JOIN threads ON threads.log_id = listed.log_id
+JOIN checkpoints ON checkpoints.log_id = threads.log_id
+WHERE threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND threads.log_id = $3::UUID
+AND checkpoints.log_id = $3::UUID
+ORDER BY threads.thread_id, threads.namespace, checkpoints.seq
+
+-- checkpoints.listing.list_oldest()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.seq > $3::BIGINT
+ORDER BY checkpoints.seq
 LIMIT $4
 
 -- checkpoints.listing.list_threads_by_metadata(kind=text)
@@ -370,36 +426,6 @@ AND deltas.label = (
     FROM checkpoints AS wanted
     WHERE wanted.log_id = $1::UUID))
 
--- checkpoints.load.read_states(signed=False)
-WITH RECURSIVE needed(seq, base_seq) AS (
-  SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
-  JOIN checkpoints ON checkpoints.log_id = $2::UUID
-  AND checkpoints.checkpoint_id = listed.checkpoint_id
-  JOIN deltas ON deltas.log_id = $2::UUID
-  AND deltas.seq = checkpoints.seq
-  UNION ALL
-  SELECT base.seq AS seq, base.base_seq AS base_seq
-  FROM needed
-  JOIN deltas AS base ON base.log_id = $2::UUID
-  AND base.seq = needed.base_seq
-  AND base.seq < needed.seq)
-SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
-  deltas.depth, deltas.codec, deltas.checksum, deltas.payload
-FROM (
-  SELECT DISTINCT needed.seq AS seq
-  FROM needed) AS places
-JOIN deltas ON deltas.log_id = $2::UUID
-AND deltas.seq = places.seq LEFT OUTER
-JOIN checkpoints AS name ON name.log_id = deltas.log_id
-AND name.seq = deltas.seq LEFT OUTER
-JOIN checkpoints AS parent ON parent.log_id = name.log_id
-AND parent.checkpoint_id = name.parent_id
-WHERE deltas.kind IN ('snapshot', 'delta')
-ORDER BY deltas.seq
-
 -- checkpoints.rewrite.list_in_order()
 SELECT checkpoints.checkpoint_id, checkpoints.seq
 FROM checkpoints
@@ -437,6 +463,40 @@ AND deltas.seq = checkpoints.seq
 WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.checkpoint_id = $2::VARCHAR
 AND checkpoints.created_at = $3::TIMESTAMP WITH TIME ZONE
+
+-- checkpoints.snapshots.read_states(signed=False)
+WITH RECURSIVE needed(log_id, seq, base_seq) AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.base_seq AS base_seq
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS checkpoint_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+  JOIN checkpoints ON checkpoints.log_id = listed.log_id
+  AND checkpoints.checkpoint_id = listed.checkpoint_id
+  AND checkpoints.log_id = $2::UUID
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  AND deltas.log_id = $2::UUID
+  UNION ALL
+  SELECT base.log_id AS log_id, base.seq AS seq, base.base_seq AS base_seq
+  FROM needed
+  JOIN deltas AS base ON base.log_id = needed.log_id
+  AND base.seq = needed.base_seq
+  AND base.seq < needed.seq
+  AND base.log_id = $2::UUID)
+SELECT deltas.log_id, name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq,
+  deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum, deltas.payload
+FROM (
+  SELECT DISTINCT needed.log_id AS log_id, needed.seq AS seq
+  FROM needed) AS places
+JOIN deltas ON deltas.log_id = places.log_id
+AND deltas.seq = places.seq
+AND deltas.log_id = $2::UUID LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = deltas.log_id
+AND name.seq = deltas.seq LEFT OUTER
+JOIN checkpoints AS parent ON parent.log_id = name.log_id
+AND parent.checkpoint_id = name.parent_id
+WHERE deltas.kind IN ('snapshot', 'delta')
+ORDER BY deltas.seq
 
 -- database.clock.read_clock()
 SELECT CURRENT_TIMESTAMP AS now
@@ -719,6 +779,30 @@ AND (threads.head_id IS NOT NULL
       FROM deltas
       WHERE deltas.log_id = threads.log_id
       AND deltas.kind IN ('entry'))))
+
+-- inspection._statements.read_last_entry_times()
+SELECT listed.log_id, (
+  SELECT deltas.occurred_at
+  FROM deltas
+  WHERE deltas.log_id = listed.log_id
+  AND deltas.kind IN ('entry')
+  ORDER BY deltas.seq DESC
+  LIMIT $1::INTEGER) AS occurred_at
+FROM (
+  SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+  FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed
+
+-- inspection._statements.read_newest_checkpoints()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
+FROM (
+  SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+JOIN threads ON threads.log_id = listed.log_id
+JOIN checkpoints ON checkpoints.log_id = threads.log_id
+AND checkpoints.checkpoint_id = threads.head_id
 
 -- inspection._statements.read_next_positions(one=False)
 SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
@@ -1599,6 +1683,22 @@ AND deltas.occurred_at < $6::TIMESTAMP WITH TIME ZONE
 ORDER BY deltas.seq
 LIMIT $7
 
+-- log.entries.read_entries_of_logs()
+SELECT threads.thread_id, threads.namespace, deltas.seq, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
+FROM (
+  SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+JOIN threads ON threads.log_id = listed.log_id
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+WHERE threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND threads.log_id = $3::UUID
+AND deltas.log_id = $3::UUID
+ORDER BY threads.thread_id, threads.namespace, deltas.seq
+
 -- log.entries.read_entries_of_threads(newest=False)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
   deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
@@ -1778,7 +1878,7 @@ ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, thr
 LIMIT $3
 
 -- log.listing.list_heads(of=checkpoints, after=True, prefix=True)
-SELECT threads.thread_id, threads.updated_at
+SELECT threads.thread_id, threads.updated_at, threads.head_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
@@ -1866,6 +1966,17 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
 ORDER BY threads.namespace
 
+-- log.listing.list_logs_of_threads()
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id IN (
+  SELECT listed.thread_id
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+ORDER BY threads.thread_id, threads.namespace
+
 -- log.listing.list_namespaces(of=checkpoints)
 SELECT DISTINCT threads.namespace
 FROM threads
@@ -1945,30 +2056,33 @@ FROM (
   AND deltas.kind IN ('entry', 'write')) AS each_row
 GROUP BY each_row.log_id
 
--- log.pending_writes.read_writes()
-SELECT deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.stored_at, deltas.signature
-FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND deltas.kind IN ('write')
-AND deltas.entry_key >= $2::VARCHAR
-AND deltas.entry_key < $3::VARCHAR
-AND deltas.label = $4::VARCHAR
-ORDER BY deltas.seq
+-- log.listing.read_lengths()
+SELECT threads.log_id, threads.next_seq
+FROM (
+  SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+JOIN threads ON threads.log_id = listed.log_id
+WHERE threads.log_id = $2::UUID
 
 -- log.pending_writes.read_writes_of_checkpoints()
-SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.stored_at, deltas.signature
+SELECT deltas.log_id, deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.entry_key, deltas.stored_at, deltas.signature
 FROM deltas
 JOIN (
-  SELECT (each.value ->> 0) COLLATE "C" AS label, (each.value ->> 1) COLLATE "C" AS low,
-    (each.value ->> 2) COLLATE "C" AS high
-  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.entry_key >= listed.low
+  SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS label,
+    (each.value ->> 2) COLLATE "C" AS low, (each.value ->> 3) COLLATE "C" AS high
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.log_id = listed.log_id
+AND deltas.entry_key >= listed.low
 AND deltas.entry_key < listed.high
 AND deltas.label = listed.label
-WHERE deltas.log_id = $2::UUID
-AND deltas.kind IN ('write')
+WHERE deltas.kind IN ('write')
+AND deltas.log_id = $2::UUID
 ORDER BY deltas.seq
+
+-- log.reencoding.move_epoch_of_reencoded()
+UPDATE threads
+SET epoch=(threads.epoch + 2147483648)
+WHERE threads.log_id = $1::UUID
 
 -- maintenance.anchor_reading.list_signed_heads(which=all, after=True)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
@@ -2000,27 +2114,6 @@ SELECT count(*) AS count_1
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 
--- maintenance.copy.insert_copied_row(table=checkpoints)
-INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
-    meta, raw_size, stored_size, occurred_at, created_at, signature)
-VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
-    $8::VARCHAR, $9::JSONB, $10::INTEGER, $11::INTEGER, $12::TIMESTAMP WITH TIME ZONE,
-    $13::TIMESTAMP WITH TIME ZONE, $14::BYTEA)
-
--- maintenance.copy.insert_embedding(native=True)
-INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
-    vector)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
-    $8::BIGINT, $9::BYTEA, CAST($10::VARCHAR AS VECTOR))
-
--- maintenance.copy.list_checksums()
-SELECT deltas.seq, deltas.checksum
-FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND deltas.seq > $2::BIGINT
-ORDER BY deltas.seq
-LIMIT $3
-
 -- maintenance.copy.list_heads_to_copy(scope=tenant, after=True)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
@@ -2032,8 +2125,13 @@ AND (threads.thread_id, threads.namespace, threads.log_id) > ($2::VARCHAR, $3::V
 ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 LIMIT $5
 
--- maintenance.copy.list_keys_of_items(scope=tenant, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items.key
+-- maintenance.copy.list_items_to_copy(scope=tenant, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  octet_length(store_items.search_text) AS search_text_bytes,
+  octet_length(store_items.field_terms) AS field_terms_bytes, substr(store_items.search_text, 1,
+    1) AS search_text_begins
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace != '/~vectors/'
@@ -2045,17 +2143,73 @@ AND (store_items.namespace, store_items.key) > ($2::VARCHAR, $3::VARCHAR)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $4
 
--- maintenance.copy.read_embeddings(native=True)
+-- maintenance.copy_items.insert_embedding(native=True)
+INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
+    vector)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
+    $8::BIGINT, $9::BYTEA, CAST($10::VARCHAR AS VECTOR))
+
+-- maintenance.copy_items.list_vector_names()
+SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
+  embeddings.part, embeddings.dimensions, embeddings.signature
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+ORDER BY embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field,
+  embeddings.model, embeddings.part
+
+-- maintenance.copy_items.read_embeddings(native=True)
 SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
   embeddings.part, embeddings.dimensions, embeddings.change, embeddings.signature,
   CAST(embeddings.vector AS TEXT) AS vector
 FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
-AND embeddings.namespace = $2::VARCHAR
-AND embeddings.key = $3::VARCHAR
-ORDER BY embeddings.field, embeddings.model, embeddings.part
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+ORDER BY embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field,
+  embeddings.model, embeddings.part
 
--- maintenance.copy.read_rows_to_copy(table=checkpoints)
+-- maintenance.copy_items.read_summaries()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  octet_length(store_items.search_text) AS search_text_bytes,
+  octet_length(store_items.field_terms) AS field_terms_bytes, substr(store_items.search_text, 1,
+    1) AS search_text_begins
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- maintenance.copy_items.read_whole_item()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
+  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
+  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+
+-- maintenance.copy_logs.read_heads_on_target()
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- maintenance.copy_logs.read_rows_to_copy(table=checkpoints)
 SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
   checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
   checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
@@ -2066,7 +2220,7 @@ AND checkpoints.seq > $2::BIGINT
 AND checkpoints.seq <= $3::BIGINT
 ORDER BY checkpoints.seq
 
--- maintenance.copy.read_whole_head()
+-- maintenance.copy_logs.read_whole_head()
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
   threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
@@ -2074,15 +2228,59 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
 FROM threads
 WHERE threads.log_id = $1::UUID
 
--- maintenance.copy.read_whole_item()
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
-  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
-  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, store_items.signature, store_items.value
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key = $3::VARCHAR
+-- maintenance.copy_logs.replace_copied_head()
+UPDATE threads
+SET tenant=$1::VARCHAR, thread_id=$2::VARCHAR, namespace=$3::VARCHAR, next_seq=$4::BIGINT,
+  version=$5::BIGINT, last_ordinal=$6::BIGINT, epoch=$7::BIGINT, head_id=$8::VARCHAR,
+  previous_id=$9::VARCHAR, meta=$10::JSONB, forked_from=$11::VARCHAR, forked_seq=$12::BIGINT,
+  created_at=$13::TIMESTAMP WITH TIME ZONE, updated_at=$14::TIMESTAMP WITH TIME ZONE,
+  active_at=$15::TIMESTAMP WITH TIME ZONE, expires_at=$16::TIMESTAMP WITH TIME ZONE,
+  deleted_at=$17::TIMESTAMP WITH TIME ZONE, signature=$18::BYTEA
+WHERE threads.log_id = $19::UUID
+
+-- maintenance.copy_prefix.count_names()
+SELECT count(*) AS count_1
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq <= $2::BIGINT
+
+-- maintenance.copy_prefix.find_names()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq <= $2::BIGINT
+AND checkpoints.checkpoint_id IN (
+  SELECT listed.checkpoint_id
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- maintenance.copy_prefix.list_names()
+SELECT checkpoints.seq, checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq <= $2::BIGINT
+AND checkpoints.seq > $3::BIGINT
+ORDER BY checkpoints.seq
+LIMIT $4
+
+-- maintenance.copy_prefix.read_newest_row(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
+  checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq <= $2::BIGINT
+ORDER BY checkpoints.seq DESC
+LIMIT $3::INTEGER
+
+-- maintenance.copy_target.insert_copied_row(table=checkpoints)
+INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
+VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
+    $8::VARCHAR, $9::JSONB, $10::INTEGER, $11::INTEGER, $12::TIMESTAMP WITH TIME ZONE,
+    $13::TIMESTAMP WITH TIME ZONE, $14::BYTEA)
 
 -- maintenance.log_positions.list_positions(table=checkpoints)
 SELECT checkpoints.seq, 0 AS stored
@@ -2100,6 +2298,22 @@ JOIN checkpoints ON checkpoints.log_id = deltas.log_id
 AND checkpoints.seq = deltas.seq
 WHERE deltas.log_id = $1::UUID
 AND deltas.seq = $2::BIGINT
+
+-- maintenance.person.list_keys_with_value(table=threads)
+SELECT DISTINCT anon_1.key AS key
+FROM threads
+JOIN jsonb_each(CASE
+  WHEN (jsonb_typeof(threads.meta) = 'object') THEN threads.meta
+  ELSE '{}'::jsonb END) AS anon_1(key, value) ON true
+WHERE jsonb_typeof(anon_1.value) IN ('string', 'number')
+AND (anon_1.value #>> '{}') = CAST($1 AS TEXT)
+AND threads.tenant = $2::VARCHAR
+
+-- maintenance.person.list_namespaces_of_logs()
+SELECT DISTINCT threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+ORDER BY threads.namespace
 
 -- maintenance.rotate_keys.count_all_vectors(scope=tenant)
 SELECT count(*) AS count_1
@@ -2906,6 +3120,21 @@ WHERE deltas.log_id = $1::UUID
 AND deltas.kind = 'entry'
 UNION ALL
 SELECT deltas.seq, deltas.signature, 2 AS kind
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind = 'write'
+
+-- protection.signed_logs.list_signatures_of_logs()
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.signature, 0 AS kind
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+UNION ALL
+SELECT deltas.log_id, deltas.seq, deltas.signature, 1 AS kind
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind = 'entry'
+UNION ALL
+SELECT deltas.log_id, deltas.seq, deltas.signature, 2 AS kind
 FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.kind = 'write'

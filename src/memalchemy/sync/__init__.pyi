@@ -1065,9 +1065,11 @@ class Checkpointer(Generic[State]):
     ) -> State | None:
         """Return the state of a checkpoint, the newest without an id; ``None`` if there is none.
 
-        One round trip; on Citus two where this process knows the newest, and up to four where
-        others have changed it. Every call builds new objects. It sees its own writes: it does not
-        read from a replica, unless the checkpointer is on ``db.replica()``.
+        One round trip; on Citus two, but one if this process holds the state. It holds the newest
+        state of a thread that it has saved or loaded: whether that is still the newest is looked
+        up, no payload is read, and the bytes in memory are compared with their checksum. Every call
+        builds new objects. It sees its own writes: it does not read from a replica, unless the
+        checkpointer is on ``db.replica()``.
 
         Raises:
             Corrupt: the stored state does not match its checksum.
@@ -3046,9 +3048,11 @@ class RetainedCheckpointer(Generic[State]):
     ) -> State | None:
         """Return the state of a checkpoint, the newest without an id; ``None`` if there is none.
 
-        One round trip; on Citus two where this process knows the newest, and up to four where
-        others have changed it. Every call builds new objects. It sees its own writes: it does not
-        read from a replica, unless the checkpointer is on ``db.replica()``.
+        One round trip; on Citus two, but one if this process holds the state. It holds the newest
+        state of a thread that it has saved or loaded: whether that is still the newest is looked
+        up, no payload is read, and the bytes in memory are compared with their checksum. Every call
+        builds new objects. It sees its own writes: it does not read from a replica, unless the
+        checkpointer is on ``db.replica()``.
 
         Raises:
             Corrupt: the stored state does not match its checksum.

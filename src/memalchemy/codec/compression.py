@@ -90,7 +90,7 @@ def decompress(compressed: bytes, limit: int, dictionary: bytes = b"") -> bytes:
     Raises:
         Corrupt: the content is damaged, larger than *limit*, or compressed in an unknown way.
     """
-    method, body = compressed[:1], memoryview(compressed)[1:]
+    method, body = compressed[:1], compressed[1:]
     try:
         if method == _ZSTD:
             size = zstandard.frame_content_size(body)
@@ -109,7 +109,7 @@ def decompress(compressed: bytes, limit: int, dictionary: bytes = b"") -> bytes:
             _decompressors.give_back(decompressor)
             return found
         if method == _UNCOMPRESSED:
-            return bytes(body)
+            return body
         if method != _DEFLATE:
             raise Corrupt("a stored payload is compressed in an unknown way")
         inflate = zlib.decompressobj(-15, zdict=dictionary)
@@ -120,7 +120,7 @@ def decompress(compressed: bytes, limit: int, dictionary: bytes = b"") -> bytes:
         if not inflate.eof:
             raise Corrupt("a stored payload ends too early")
         return found
-    except (zstandard.ZstdError, zlib.error, ValueError) as error:
+    except (zstandard.ZstdError, zlib.error) as error:
         raise Corrupt("a stored payload cannot be decompressed") from error
 
 

@@ -13,13 +13,16 @@ from memalchemy.rows import ITEM
 from memalchemy.search.scope import EMBEDDINGS, ITEMS
 from memalchemy.statements import Program, statement
 from memalchemy.store.write import (
+    Revectored,
     Row,
+    VectorName,
     VectorRow,
     delete_other_vectors,
     delete_vectors,
     insert_values,
     key_of,
     make_way_for,
+    not_overwritten,
     put_alone,
     put_item,
     put_vector,
@@ -74,3 +77,8 @@ def _put_vector(dialect: Dialect, native: bool) -> Executable | None:
 @make_way_for.on(NO_UPSERT)
 def _make_way_for(dialect: Dialect, item: Row, vectors: Sequence[VectorRow]) -> Program[None]:
     yield delete_vectors(dialect), key_of(item)
+
+
+@not_overwritten.on(NO_UPSERT)
+def _not_overwritten(dialect: Dialect, item: Revectored) -> list[VectorName]:
+    return list(item.replaced)

@@ -513,10 +513,9 @@ def give_vectors(
     for one in same:
         path, key = one.place
         item = binds | {"k_namespace": path, "k_key": key}
-        # What is written over is not deleted before.
-        anew = {(vector.field, vector.model, vector.part) for vector in one.vectors}
-        gone = {(name.field, name.model) for name in one.replaced if name[:3] not in anew}
-        for field, model in sorted(gone):
+        for field, model in sorted(
+            {(name.field, name.model) for name in not_overwritten(dialect, one)}
+        ):
             named = key_of(item) | {"p_field": field, "p_model": model}
             yield delete_vectors_of_model(dialect, of_field=True), named
         if path not in changes and dialect.vectors.counts_changes:
@@ -528,6 +527,13 @@ def give_vectors(
     if written:
         yield put_vector(dialect, native=native), written
     return {one.place for one in items} - {one.place for one in same}
+
+
+@varies
+def not_overwritten(dialect: Dialect, item: Revectored) -> list[VectorName]:
+    """Return the names of the replaced vectors that the new ones are not written over."""
+    anew = {(vector.field, vector.model, vector.part) for vector in item.vectors}
+    return [name for name in item.replaced if name[:3] not in anew]
 
 
 def _names_of_vectors(

@@ -1,4 +1,4 @@
-"""Loads on distributed tables: by key where the process knows the newest checkpoint."""
+"""Loads on distributed tables: a look where the process holds the newest checkpoint."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ async def saved(db: Database) -> Checkpointer:
     return checkpointer
 
 
-async def test_what_this_process_has_saved_or_loaded_is_read_by_key(distributed_url: str) -> None:
+async def test_what_this_process_has_saved_or_loaded_is_looked_at(distributed_url: str) -> None:
     async with Database(distributed_url) as db, Database(distributed_url) as other:
         checkpointer = await saved(db)
         with verbs() as sent:
             assert await checkpointer.load("thread") == STATES[-1]
-            assert sent == ["SELECT", "SELECT"]
+            assert sent == ["SELECT"]
         reader = Checkpointer(other)
         with verbs() as sent:
             assert await reader.load("thread") == STATES[-1]
             assert await reader.load("thread") == STATES[-1]
-            assert sent == ["WITH", "SELECT", "SELECT"]
+            assert sent == ["WITH", "SELECT"]
 
 
 async def test_pending_writes_leave_the_newest_what_it_is(distributed_url: str) -> None:
@@ -44,7 +44,7 @@ async def test_pending_writes_leave_the_newest_what_it_is(distributed_url: str) 
         await Checkpointer(other).put_writes([("n", 2)], "thread", newest, "task")
         with verbs() as sent:
             assert await checkpointer.load("thread") == STATES[-1]
-            assert sent == ["SELECT", "SELECT", "SELECT"]
+            assert sent == ["SELECT"]
 
 
 async def test_what_others_have_done_since_is_seen(distributed_url: str) -> None:
@@ -69,8 +69,8 @@ async def test_a_rewrite_between_the_statements_of_a_load_is_no_damage(
         async with Database(distributed_url) as other:
             await Checkpointer(other).rewrite("thread")
 
-    def rewrite_behind_the_head(event: StatementEvent) -> None:
-        if "FROM threads" in event.sql and not rewriting:
+    def rewrite_behind_the_look(event: StatementEvent) -> None:
+        if event.sql.startswith("SELECT checkpoints.checkpoint_id") and not rewriting:
             rewriting.append(threading.Thread(target=asyncio.run, args=(rewrite(),)))
             rewriting[0].start()
             rewriting[0].join()
@@ -80,7 +80,7 @@ async def test_a_rewrite_between_the_statements_of_a_load_is_no_damage(
         checkpointer = Checkpointer(db, radix=32)
         for n in range(6):
             await checkpointer.save({"pad": "x" * 3000, "n": n}, "thread")
-        unsubscribe = subscribe_statements(rewrite_behind_the_head)
+        unsubscribe = subscribe_statements(rewrite_behind_the_look)
         try:
             assert await checkpointer.load("thread") == {"pad": "x" * 3000, "n": 5}
         finally:
@@ -101,12 +101,10 @@ async def test_rows_under_a_new_key_are_known_after_one_look(distributed_url: st
         with verbs() as sent:
             assert await checkpointer.load("thread") == STATES[-1]
             assert await checkpointer.load("thread") == STATES[-1]
-            assert sent == ["SELECT", "SELECT", "WITH", "SELECT", "SELECT"]
+            assert sent == ["SELECT", "WITH", "SELECT"]
 
 
-@pytest.mark.parametrize(
-    "damage", ["payload = 'x'", "checksum = checksum + 1", "payload = 'x', checksum = 7"]
-)
+@pytest.mark.parametrize("damage", ["checksum = checksum + 1", "payload = 'x', checksum = 7"])
 async def test_a_damaged_row_is_told_though_the_process_knows_what_it_was(
     distributed_url: str, damage: str
 ) -> None:
@@ -118,13 +116,19 @@ async def test_a_damaged_row_is_told_though_the_process_knows_what_it_was(
             await checkpointer.load("thread")
 
 
-async def test_a_missing_row_is_told(distributed_url: str) -> None:
-    async with Database(distributed_url) as db:
+@pytest.mark.parametrize(
+    "damage", ["DELETE FROM deltas WHERE base_seq IS NULL", "UPDATE deltas SET payload = 'x'"]
+)
+async def test_what_is_damaged_below_a_held_state_is_told_by_another_process(
+    distributed_url: str, damage: str
+) -> None:
+    async with Database(distributed_url) as db, Database(distributed_url) as other:
         checkpointer = await saved(db)
         async with db.transaction() as connection:
-            await connection.execute(text("DELETE FROM deltas WHERE base_seq IS NULL"))
+            await connection.execute(text(damage))
+        assert await checkpointer.load("thread") == STATES[-1]
         with pytest.raises(Corrupt):
-            await checkpointer.load("thread")
+            await Checkpointer(other).load("thread")
 
 
 async def test_the_same_id_of_another_history_is_read(distributed_url: str) -> None:

@@ -276,12 +276,11 @@ class SQLiteDirectConnection(DirectConnection):
 
     def execute_control(self, sql: str) -> None:
         """Begin or end a transaction."""
-        cursor = self._cursor or self._open_cursor()
         if not statement_subscribers:
-            cursor.execute(sql)
+            self.raw.execute(sql)
             return
         started = time.perf_counter()
-        cursor.execute(sql)
+        self.raw.execute(sql)
         seconds = time.perf_counter() - started
         publish_statement(StatementEvent(sql, self.dialect.name, self.driver, seconds))
 

@@ -413,9 +413,14 @@ def _one_of_test(operands: Any, expected: bool) -> _Test:
         {_coarse_form(item) for item in operands},
         {_comparable_form(item) for item in operands},
     )
-    return lambda found: (
-        (_coarse_form(found) in shapes and _comparable_form(found) in forms) is expected
-    )
+    texts = {value for kind, value in forms if kind == "text"}
+
+    def test(found: Any) -> bool:
+        if type(found) is str:  # most are, and a text equals texts alone
+            return (found in texts) is expected
+        return (_coarse_form(found) in shapes and _comparable_form(found) in forms) is expected
+
+    return test
 
 
 def _exists_test(wanted: Any) -> _Test:

@@ -161,10 +161,11 @@ def decode_states(stored: StoredStates, keyring: Keyring) -> dict[StateName, Sna
         wanted[log].add(checkpoint_id)
     found: dict[StateName, Snapshot] = {}
     for log, ids in wanted.items():
+        log_id = log.key
         with _errors_about(log):
-            for row, parts in _rebuild(log, rows[log.key], ids, keyring):
+            for row, parts in _rebuild(log, rows[log_id], ids, keyring):
                 name = row.checkpoint_id
-                pending = decode_pending_writes(log, name, writes[log.key, name], keyring)
+                pending = decode_pending_writes(log, name, writes[log_id, name], keyring)
                 state = values.decode_state(parts)
                 found[log, name] = Snapshot(name, row.parent_id, state, pending)
     return found
@@ -178,10 +179,11 @@ def _rebuild(
     The checksums of every payload, and of the states that are wanted, are checked.
     """
     check_states(log, rows, keyring.signing)
-    children = Counter(row.base_seq for row in rows)
+    tenant, log_id = log.tenant, log.key
+    children = Counter([row.base_seq for row in rows])
     chains: dict[int, _Chain] = {}
     for row in rows:
-        place = state_place(log.tenant, log.key, row.seq)
+        place = state_place(tenant, log_id, row.seq)
         opened = keyring.decrypt(row.codec, row.checksum, bytes(row.payload), place)
         check_payload(opened.payload, opened.checksum)
         if row.base_seq is None:

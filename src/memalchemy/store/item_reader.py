@@ -328,20 +328,25 @@ class ItemDecoder:
         With *by_words* the rows have the words by which they were found, which are verified.
         """
         tests = 0 if self.wanted is None else self.wanted.conditions
-        for some, size in _split_into_batches(rows):
-            weight = size + TEST_BYTES * tests * len(some)
-            yield await off_loop(weight, partial(self._decode_batch, some, size, by_words))
+        for some, sizes in _split_into_batches(rows):
+            weight = sum(sizes) + TEST_BYTES * tests * len(some)
+            yield await off_loop(weight, partial(self._decode_batch, some, sizes, by_words))
 
-    def _decode_batch(self, rows: Sequence[Any], size: int, by_words: bool) -> RowsWithItems:
+    def _decode_batch(
+        self, rows: Sequence[Any], sizes: Sequence[int], by_words: bool
+    ) -> RowsWithItems:
         if self.keyring.encrypts:  # a value's size is not known before it is decrypted
             return [found for row in rows for found in self._decode_encrypted(row, by_words)]
         if self.wanted is None:
-            self._count_size(size)
+            self._count_size(sum(sizes))
         items = read.to_items(self.tenant, rows, self.keyring, words=by_words)
-        found = zip(rows, items, strict=True)
         if self.wanted is None:
-            return list(found)
-        return [(row, item) for row, item in found if self._passes_filter(item, _size_of_row(row))]
+            return list(zip(rows, items, strict=True))
+        return [
+            (row, item)
+            for row, item, size in zip(rows, items, sizes, strict=True)
+            if self._passes_filter(item, size)
+        ]
 
     def _decode_encrypted(self, row: Any, by_words: bool) -> RowsWithItems:
         sealed = read.decrypt_row(self.tenant, row, self.keyring, words=by_words)
@@ -365,17 +370,17 @@ class ItemDecoder:
             raise TooLarge("the answer", self.size, MAX_ANSWER_BYTES, advice=advice)
 
 
-def _split_into_batches(rows: Sequence[Any]) -> Iterator[tuple[Sequence[Any], int]]:
-    """Split *rows* into batches that are decoded at once; yield each with its size in bytes."""
+def _split_into_batches(rows: Sequence[Any]) -> Iterator[tuple[Sequence[Any], Sequence[int]]]:
+    """Split *rows* into batches that are decoded at once; yield each with its sizes in bytes."""
+    sizes = list(map(_size_of_row, rows))
     start = size = 0
-    for at, row in enumerate(rows):
-        more = _size_of_row(row)
+    for at, more in enumerate(sizes):
         if at > start and (size + more > BATCH_BYTES or at - start >= BATCH_ROWS):
-            yield rows[start:at], size
+            yield rows[start:at], sizes[start:at]
             start, size = at, 0
         size += more
     if start < len(rows):
-        yield rows[start:], size
+        yield rows[start:], sizes[start:]
 
 
 def _size_of_row(row: Any) -> int:

@@ -86,9 +86,11 @@ def _utc(value: datetime | None) -> datetime | None:
 
 
 def _utc_of_server(value: datetime | None) -> datetime | None:
-    if value is not None and value.tzinfo is None:  # asyncpg makes infinity a naive time
+    if value is None or value.tzinfo is UTC:
+        return value
+    if value.tzinfo is None:  # asyncpg makes infinity a naive time
         raise ValueError("a time without end is no time")
-    return _utc(value)
+    return utc(value)
 
 
 def _vector_list(value: Any) -> list[float] | None:

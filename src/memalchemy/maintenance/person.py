@@ -150,7 +150,7 @@ def list_namespaces_of_logs(dialect: Dialect) -> Executable:
     )
 
 
-@statement(unproven=FOUND, table=tuple(_WITH_METADATA))
+@statement(table=tuple(_WITH_METADATA))
 def list_keys_with_value(dialect: Dialect, table: str) -> Executable | None:
     """Select the keys of metadata under which a tenant has the text or number ``p_value``."""
     rows: Any = _WITH_METADATA[table]

@@ -86,6 +86,8 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         "oracle/*",
         "parity/*",
         "search/test_vector_indexes.py",
+        "transfer/test_copies_after_any_operations.py",
+        "transfer/test_moving_beside_writers.py",
         "transfer/test_repeated_copies.py",
         "test_*.py",
     ),

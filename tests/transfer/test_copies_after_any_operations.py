@@ -141,7 +141,7 @@ class World:
             await self.checkpointer(lambda c: c.delete(name, one))
 
     async def do_delete_checkpoints(self, name: str, number: int) -> None:
-        some = [await self.checkpoint(name, number + more) for more in (0, 3)]
+        some = [await self.checkpoint(name, number + more) for more in (0, 4)]
         await self.checkpointer(lambda c: c.delete_checkpoints(name, {*some} - {None}))
 
     async def do_prune(self, name: str, number: int) -> None:
@@ -364,3 +364,25 @@ async def test_the_target_is_as_the_source_after_each_operation(
         tmp_path,
         [*BEFORE, *begins, ("back up", "a", 0), ("copy", "a", 0), (operation, "a", 5), *later],
     )
+
+
+SEQUENCES = {
+    "restored entries": ("back up", *("append",) * 2, "copy", "restore", *("append",) * 3),
+    "restored states": ("back up", *("save",) * 2, "copy", "restore", *("save",) * 3),
+    "restored to what the target has": ("back up", "append", "save", "copy", "restore"),
+    "writes of deleted checkpoints": ("put writes", "copy", "delete checkpoints", "save"),
+    "writes of a deleted checkpoint": ("put writes", "copy", "delete checkpoint", "append"),
+    "replaced and then pruned": ("replace", "copy", "replace", "save with retention", "save"),
+    "replaced twice": ("copy", "replace", "copy", "replace", "replace", "save"),
+    "deleted and begun anew": ("copy", "delete thread", "save", "save", "append"),
+    "forgotten and begun anew": ("copy", "forget", *("save", "append") * 4),
+    "encrypted half way": ("save", "copy", "new key", "save", "copy", "new key there", "save"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(SEQUENCES))
+@pytest.mark.parametrize("number", [0, 3])
+async def test_the_target_is_as_the_source_after_some_operations(
+    tmp_path: Path, name: str, number: int
+) -> None:
+    await run(tmp_path, [*BEFORE, *((operation, "a", number) for operation in SEQUENCES[name])])

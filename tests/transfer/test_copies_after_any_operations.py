@@ -141,7 +141,7 @@ class World:
             await self.checkpointer(lambda c: c.delete(name, one))
 
     async def do_delete_checkpoints(self, name: str, number: int) -> None:
-        some = [await self.checkpoint(name, number + more) for more in (0, 4)]
+        some = [await self.checkpoint(name, number + more) for more in (0, 1)]
         await self.checkpointer(lambda c: c.delete_checkpoints(name, {*some} - {None}))
 
     async def do_prune(self, name: str, number: int) -> None:
@@ -370,8 +370,14 @@ SEQUENCES = {
     "restored entries": ("back up", *("append",) * 2, "copy", "restore", *("append",) * 3),
     "restored states": ("back up", *("save",) * 2, "copy", "restore", *("save",) * 3),
     "restored to what the target has": ("back up", "append", "save", "copy", "restore"),
-    "writes of deleted checkpoints": ("put writes", "copy", "delete checkpoints", "save"),
-    "writes of a deleted checkpoint": ("put writes", "copy", "delete checkpoint", "append"),
+    "writes of deleted checkpoints": ("put writes", "save", "copy", "delete checkpoints", "save"),
+    "writes of a deleted checkpoint": (
+        "put writes",
+        "append",
+        "copy",
+        "delete checkpoint",
+        "append",
+    ),
     "replaced and then pruned": ("replace", "copy", "replace", "save with retention", "save"),
     "replaced twice": ("copy", "replace", "copy", "replace", "replace", "save"),
     "deleted and begun anew": ("copy", "delete thread", "save", "save", "append"),

@@ -162,9 +162,6 @@ class CopyOfRows(Protocol):
     ) -> OnTarget:
         """Compare a log or an item with what `look_up` has *found*."""
 
-    async def check(self, row: Values, snapshot: Any) -> None:
-        """Raise `Corrupt` if it is damaged, or not what was signed."""
-
     async def copy(
         self, row: Values, found: Any, snapshot: Any, transaction: AsyncConnection
     ) -> None:
@@ -279,9 +276,20 @@ class DatabaseCopy:
         for row in rows:
             with self._left_out.noting(row):
                 if await kind.compare(row, found, page.connection, None) is OnTarget.OTHER:
-                    await kind.check(row, page.connection)
+                    await self._check_source(row, page.connection)
                     others.append(name_of(row))
         return others
+
+    async def _check_source(self, row: Values, snapshot: Any) -> None:
+        """Check a log or an item of the source.
+
+        Raises:
+            Corrupt: it is damaged, or not what was signed.
+        """
+        if "thread_id" in row:
+            await self._of_source.check_log(row, snapshot)
+        else:
+            await self._items.check_stored_item(row, snapshot)
 
     async def _register_keys(self) -> None:
         """Register the source's keys on the target, before it has a row that needs them."""

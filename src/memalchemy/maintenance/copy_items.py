@@ -88,7 +88,7 @@ class ItemCopy:
         for db in (self._source.db, self._target.db):
             self._native[db] = await db.run(partial(has_native_vectors, db), READ)
 
-    async def check(self, item: Values, snapshot: Any) -> None:
+    async def check_stored_item(self, item: Values, snapshot: Any) -> None:
         """Raise `Corrupt` if an item of the source is damaged, or not what was signed."""
         items, vectors = await self._read_item(self._source.db, item, snapshot)
         for one in items:

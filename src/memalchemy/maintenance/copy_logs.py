@@ -85,10 +85,6 @@ class LogCopy:
         self._left_out = left_out
         self._recheck = recheck
 
-    async def check(self, head: Values, snapshot: Any) -> None:
-        """Raise `Corrupt` if a log of the source is damaged, or not what was signed."""
-        await self._source.check_log(head, snapshot)
-
     async def look_up(
         self, heads: Sequence[Values], snapshot: Any, transaction: AsyncConnection | None
     ) -> HeadsOnTarget:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -29,6 +30,7 @@ LONG = "nightly-crawl"
 OPENAI = ("openai-agents", "main")
 OPENAI_THREAD = "research-2026-11"
 SEVERAL = 120
+DESK, ANALYSIS, ANSWER = "desk", "analysis/churn-2026-11", "The revenue of **November** is up"
 LONG_STEPS = 450
 
 SCRIPT = "<script>window.attacked = 1; alert(1)</script>"
@@ -37,6 +39,23 @@ TERMINAL = "\x1b[31mred\x1b[0m \x1b]0;title\x07 and \x00 NUL"
 BIDI = "price \u202eRUE 001\u202c for \u2066you\u2069"
 TAGS = "hello" + "".join(chr(0xE0000 + ord(letter)) for letter in "ignore all") + " there"
 TEN_MEGABYTES = "0123456789" * 1_048_576
+HOSTILE_MARKDOWN = [
+    "[click](javascript:window.attacked=5) and <a href='javascript:alert(5)'>this</a>",
+    "![pixel](https://evil.example/pixel.png) ![data](data:text/html,<script>alert(6)</script>)",
+    "[data](data:text/html;base64,PHNjcmlwdD4=) [vb](vbscript:x) <https://evil.example/auto>",
+    "[mail](mailto:ada@example.org) [relative](../../etc/passwd) [file](file:///etc/passwd)",
+    ">" * 2_000 + " deep",
+    "- " * 1_000 + "nested",
+    "[" * 5_000 + "](x)",
+    "*" * 10_000,
+    "`" * 9_999,
+    "|a" * 2_000 + "|\n" + "|-" * 2_000 + "|\n",
+    "```html\n<img src=x onerror=window.attacked=7>\n```",
+    "[x]: javascript:alert(8)\n\n[x]",
+]
+"""What a parser of Markdown could be led astray by."""
+MARKDOWN_THREAD = "hostile markdown"
+
 HOSTILE = [
     SCRIPT,
     IMAGE,
@@ -79,6 +98,8 @@ async def fill(url: str) -> None:
     """Write the sample to a database."""
     async with Database(url) as db:
         await _several(db)
+        await _desk(db)
+        await _analysis(db)
         await _long(db)
         await _hostile(db)
         await _store(db)
@@ -97,6 +118,154 @@ async def _several(db: Database) -> None:
         name = f"{names[number % 5]}-{hashlib.md5(str(number).encode()).hexdigest()[:8]}"
         state = {"messages": [{"role": "user", "content": f"Start of {name}"}], "turn": number}
         await Checkpointer(db, namespace=place).save(state, name, occurred_at=at)
+
+
+QUESTIONS = [
+    ("Where is my order?", "get_order", "shipped"),
+    ("Can I change the delivery address?", "get_order", "packed"),
+    ("The invoice has the wrong VAT number.", "get_invoice", "sent"),
+    ("How do I reset the grinder after descaling?", "search_manual", "page 14"),
+    ("I was charged twice for the filters.", "get_payments", "two charges"),
+    ("Do you deliver to Graz on Saturdays?", "search_manual", "yes"),
+]
+PEOPLE = ["ada", "bob", "eve", "u-2041", "u-2077"]
+
+
+async def _desk(db: Database) -> None:
+    """Write threads that say who works for whom, and what each answer took."""
+    checkpointer = Checkpointer(db)
+    today = datetime.now(UTC) - timedelta(minutes=40)
+    for number in range(44):
+        said, tool, result = QUESTIONS[number % len(QUESTIONS)]
+        model, price = [("small-2", 0.4), ("large-4", 6.0), ("small-2", 0.4)][number % 3]
+        given, made = 700 + 137 * (number % 11), 90 + 31 * (number % 7)
+        failed = number % 9 == 4
+        messages: list[dict[str, Any]] = [
+            {"role": "user", "content": said},
+            {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [
+                    {
+                        "id": "c1",
+                        "type": "function",
+                        "function": {"name": tool, "arguments": f'{{"id": {8800 + number}}}'},
+                    }
+                ],
+                "model": model,
+                "usage": {"prompt_tokens": given, "completion_tokens": 24},
+                "metadata": {"cost_usd": given * price / 1e6, "latency_ms": 640 + 9 * number},
+            },
+            {
+                "role": "tool",
+                "tool_call_id": "c1",
+                "name": tool,
+                "content": "TimeoutError: the shop did not answer" if failed else result,
+                **({"status": "error"} if failed else {}),
+            },
+            {
+                "role": "assistant",
+                "content": "I am sorry, I could not look it up." if failed else f"It is: {result}.",
+                "model": model,
+                "usage": {"prompt_tokens": given + 60, "completion_tokens": made},
+                "metadata": {"cost_usd": (given + 5 * made) * price / 1e6, "latency_ms": 1210},
+            },
+        ]
+        own = {"user_id": PEOPLE[number % 5], "agent": ["desk", "billing"][number % 2]}
+        at = today - timedelta(days=number * 27 // 44, minutes=7 * number)
+        parent = None
+        for count in (1, 2, 3, 4):
+            parent = await checkpointer.save(
+                {"messages": messages[:count]},
+                f"{DESK}/{8800 + number}",
+                metadata=own | {"node": ["input", "agent", "tools", "agent"][count - 1]},
+                parent_id=parent,
+                occurred_at=at + timedelta(seconds=[0, 1, 4, 6][count - 1]),
+            )
+
+
+async def _analysis(db: Database) -> None:
+    """Write a thread whose messages are Markdown, code and tables."""
+    rows = [
+        {
+            "month": month,
+            "customers": 410 + 37 * at,
+            "lost": 21 - 3 * at,
+            "rate": round(0.051 - at / 150, 3),
+        }
+        for at, month in enumerate(("August", "September", "October", "November"))
+    ]
+    query = "SELECT month, count(*) AS customers\nFROM customers -- of this year\nGROUP BY month"
+    code = (
+        "def churn(rows: list[Row], month: str) -> float:\n"
+        '    """Return the share of customers lost in a month."""\n'
+        "    lost = sum(1 for row in rows if row.month == month)\n"
+        "    return lost / max(len(rows), 1)  # never by zero\n"
+    )
+    answer = f"""{ANSWER}, and churn is down. What changed:
+
+| month | lost | rate |
+|:--|--:|--:|
+| August | 21 | 5.1 % |
+| November | 12 | 3.1 % |
+
+1. **Onboarding** mails go out on day one, see [the plan](https://example.org/plan).
+2. The *annual* plan has a month free.
+
+> Two months are no trend.
+
+```python
+{code}```
+
+Run `churn(rows, "November")` to check it. Shall I send it to the team?
+"""
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": "You are an analyst. Show your numbers."},
+        {"role": "user", "content": "Why did churn fall in November? Please show the numbers."},
+        {
+            "role": "assistant",
+            "content": "",
+            "reasoning_content": "I need customers and losses by month.",
+            "tool_calls": [
+                {
+                    "id": "q1",
+                    "type": "function",
+                    "function": {"name": "run_sql", "arguments": json.dumps({"query": query})},
+                }
+            ],
+            "model": "large-4",
+            "usage": {"prompt_tokens": 2140, "completion_tokens": 88},
+            "metadata": {"cost_usd": 0.0133, "latency_ms": 2100},
+        },
+        {"role": "tool", "tool_call_id": "q1", "name": "run_sql", "content": json.dumps(rows)},
+        {
+            "role": "assistant",
+            "content": answer,
+            "model": "large-4",
+            "usage": {
+                "prompt_tokens": 2630,
+                "completion_tokens": 412,
+                "prompt_tokens_details": {"cached_tokens": 2048},
+            },
+            "metadata": {"cost_usd": 0.0274, "latency_ms": 6900},
+        },
+    ]
+    checkpointer = Checkpointer(db)
+    first = datetime.now(UTC) - timedelta(hours=5)
+    parent = None
+    for count, (node, seconds) in enumerate(
+        [("input", 0), ("input", 0), ("plan", 3), ("run_sql", 5), ("answer", 12)], 1
+    ):
+        parent = await checkpointer.save(
+            {"messages": messages[:count]},
+            ANALYSIS,
+            metadata={"node": node, "user_id": "grace", "agent": "analyst"},
+            parent_id=parent,
+            occurred_at=first + timedelta(seconds=seconds),
+        )
+    await checkpointer.set_thread_metadata(ANALYSIS, {"title": "Why churn fell in November"})
+    log = [{"role": "assistant", "content": text} for text in HOSTILE_MARKDOWN]
+    await ThreadLog(db, namespace=("log",)).append(MARKDOWN_THREAD, log)
 
 
 async def _long(db: Database) -> None:

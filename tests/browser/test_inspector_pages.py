@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,13 +14,18 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 from sample import (
+    ANALYSIS,
     BRANCHED,
     CONVERSATION,
+    DESK,
     HOSTILE_IDS,
+    HOSTILE_MARKDOWN,
     HOSTILE_THREAD,
+    IMAGE,
     LANGGRAPH,
     LONG,
     LONG_STEPS,
+    MARKDOWN_THREAD,
     OPENAI,
     OPENAI_THREAD,
     REFUND,
@@ -35,9 +44,16 @@ def thread(name: str, namespace: tuple[str, ...] = (), **more: str) -> list[tupl
 
 VIEWS: dict[str, tuple[str, Any, str]] = {
     "threads": ("threads", (), ".thread-row"),
+    "waiting": ("threads", {"waiting": "1"}, ".thread-row"),
+    "filtered": ("threads", [("metadata", "user_id=ada"), ("sort", "cost")], ".thread-row"),
+    "markdown": ("thread", thread(ANALYSIS), ".code-block"),
+    "branches": ("thread", thread(BRANCHED), ".branch"),
+    "found": ("thread", thread(ANALYSIS, find="churn"), ".hit-message"),
+    "use": ("use", (), ".days"),
+    "person": ("person", {"name": "ada"}, ".erase"),
     "transcript": ("thread", thread(REFUND, LANGGRAPH), ".message"),
     "timeline": ("thread", thread(BRANCHED, tab="timeline"), ".step-side h2"),
-    "state": ("thread", thread(REFUND, LANGGRAPH, tab="state"), ".node"),
+    "state": ("thread", thread(REFUND, LANGGRAPH, tab="state"), ".tree-card .node"),
     "diff": ("thread", thread(BRANCHED, tab="diff", a="lisbon-a3", b="lisbon-a8"), ".change"),
     "writes": ("thread", thread(REFUND, LANGGRAPH, tab="writes"), ".interrupt"),
     "log": ("thread", thread(OPENAI_THREAD, OPENAI), ".message"),
@@ -122,7 +138,7 @@ def test_threads_are_filtered_as_one_types_and_the_address_says_so(visit: Open) 
     page.locator("[data-field]").press_sequentially("refund-88", delay=15)
     until(page, "document.querySelectorAll('.thread-row').length === 1")
 
-    assert texts(page, ".thread-row .name") == [REFUND]
+    assert texts(page, ".thread-row .row-id") == [REFUND]
     assert "q=refund-88" in page.url
 
     page.locator("[data-field]").fill("nothing has this id")
@@ -143,8 +159,60 @@ def test_a_framework_is_chosen_with_its_chip(visit: Open) -> None:
     page.get_by_role("button", name="langgraph").click()
     until(page, "document.querySelectorAll('.thread-row').length === 1")
 
-    assert texts(page, ".thread-row .name") == [REFUND]
+    assert texts(page, ".thread-row .row-id") == [REFUND]
     assert page.get_by_role("button", name="langgraph").get_attribute("aria-pressed") == "true"
+
+
+def test_a_row_says_what_a_thread_is_about(visit: Open) -> None:
+    opened = visit()
+    opened.open("threads", {"q": ANALYSIS}, ready=".thread-row")
+    row = opened.page.locator(".thread-row")
+
+    assert row.locator(".row-text").inner_text() == "Why churn fell in November"
+    assert texts(opened.page, ".thread-row .row-who") == ["grace", "analyst"]
+    assert row.locator(".col-tokens").inner_text() == "5.3k"
+    assert row.locator(".col-cost").inner_text() == "$0.041"
+
+
+def test_threads_are_found_by_metadata_and_only_those_that_wait(visit: Open) -> None:
+    opened = visit()
+    page = opened.page
+    page.get_by_label("Metadata, as key=value").fill("user_id=bob")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".filter-chip")
+    until(page, "document.querySelectorAll('.thread-row').length === 9")
+    assert "metadata=user_id%3Dbob" in page.url
+    assert texts(page, ".thread-row .row-who").count("bob") == 9
+
+    page.get_by_role("button", name="Remove user_id=bob").click()
+    page.get_by_label("waiting for a person").check()
+    until(page, "document.querySelectorAll('.thread-row').length === 1")
+    assert texts(page, ".thread-row .row-id") == [REFUND]
+    page.reload()
+    opened.settle()
+    assert page.get_by_label("waiting for a person").is_checked()
+
+
+def test_a_click_on_a_column_sorts_and_another_one_turns_it_round(visit: Open) -> None:
+    opened = visit()
+    opened.open("threads", {"q": f"{DESK}/"}, ready=".thread-row")
+    page = opened.page
+
+    def costs() -> list[float]:
+        return [float(text.lstrip("$")) for text in texts(page, ".thread-row .col-cost")]
+
+    page.locator(".sort.col-cost").click()
+    until(page, "location.hash.includes('sort=cost')")
+    opened.settle()
+    until(page, "document.querySelectorAll('.thread-row').length === 44")
+    falling = costs()
+    page.locator(".sort.col-cost").click()
+    until(page, "location.hash.includes('up=1')")
+    opened.settle()
+    page.wait_for_selector(f".thread-row:first-child .col-cost:text-is('${min(falling):.2g}')")
+
+    assert falling == sorted(falling, reverse=True)
+    assert costs() == sorted(falling)
 
 
 # --- One thread ---------------------------------------------------------------------------------
@@ -268,6 +336,112 @@ def test_an_address_without_a_thread_says_what_to_do(visit: Open) -> None:
     assert opened.page.get_by_role("button", name="Try again").count() == 1
 
 
+def test_a_thread_that_waits_says_what_is_asked_on_every_tab(visit: Open) -> None:
+    opened = visit()
+    for tab in ("transcript", "timeline", "state", "diff", "writes"):
+        opened.open("thread", thread(REFUND, LANGGRAPH, tab=tab), ready=".banner.waits")
+
+        assert texts(opened.page, ".asked-text") == ["Refund 129.90 EUR for order 8841?"]
+
+
+def test_a_thread_of_several_branches_says_so_and_shows_the_others(visit: Open) -> None:
+    opened = visit()
+    opened.open("thread", thread(BRANCHED), ready=".branch")
+    page = opened.page
+    assert "one of 4 branches" in page.locator(".banner.branches h2").inner_text()
+    assert page.locator(".message:has-text('I would not take it.')").count() == 0
+    page.locator(".branch:has-text('lisbon-c3')").click()
+    page.wait_for_selector(".message:has-text('I would not take it.')")
+
+    assert page.locator(".step-name .id").inner_text() == "lisbon-c3"
+    assert page.locator(".branch[aria-current]").count() == 1
+
+
+def test_markdown_code_and_tables_are_shown_as_what_they_are(visit: Open) -> None:
+    opened = visit()
+    opened.open("thread", thread(ANALYSIS), ready=".code-block")
+    page = opened.page
+    answer = page.locator(".message").last
+
+    assert answer.locator("strong").first.inner_text() == "November"
+    assert texts(page, ".message:last-child table td")[:3] == ["August", "21", "5.1 %"]
+    assert answer.locator(".code-head span").first.inner_text() == "python"
+    assert "return lost / max(len(rows), 1)" in answer.locator("pre").inner_text()
+    link = answer.locator("a[target=_blank]")
+    assert link.get_attribute("rel") == "noopener noreferrer nofollow"
+    rows = page.locator(".fold-result table tbody tr")
+    assert rows.count() == 4
+    assert rows.last.locator("td").all_inner_texts() == ["November", "521", "12", "0.031"]
+
+
+def test_messages_have_times_gaps_tokens_and_cost(visit: Open) -> None:
+    opened = visit()
+    opened.open("thread", thread(ANALYSIS), ready=".message-time time")
+    page = opened.page
+
+    assert texts(page, ".gap") == ["+3.0 s", "+2.0 s", "+7.0 s"]
+    assert texts(page, ".took")[-1].split() == ["large-42.6k", "→", "412", "tokens$0.0276.9", "s"]
+    page.locator(".message-step").nth(3).click()
+    page.wait_for_selector(".step-bar .badge:has-text('earlier step')")
+    until(page, "document.querySelectorAll('.message').length === 4")
+
+
+def test_the_timeline_has_nodes_tools_and_times(visit: Open) -> None:
+    opened = visit()
+    opened.open("thread", thread(f"{DESK}/8804", tab="timeline"), ready=".step")
+    page = opened.page
+
+    assert texts(page, ".step-node") == ["agent", "tools", "agent", "input"]
+    assert texts(page, ".step-tool") == ["get_payments"]
+    assert texts(page, ".step .gap") == ["+2.0 s", "+3.0 s", "+1.0 s"]
+    assert page.locator(".step .badge.bad").inner_text() == "1 error"
+
+
+def test_every_command_of_a_view_is_copied_and_every_file_is_saved(visit: Open) -> None:
+    opened = visit()
+    page = opened.page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    for view in ("threads", "transcript", "timeline", "diff", "store", "item", "search", "storage"):
+        opened.open(*VIEWS[view][:2], ready=VIEWS[view][2])
+        page.locator(".menu-button").click()
+        for line in page.locator(".menu-row").all():
+            line.get_by_role("button").click()
+            copied = page.evaluate("navigator.clipboard.readText()")
+            assert copied == line.locator(".menu-code").inner_text()
+            assert shlex.split(copied)[:3] == ["memalchemy", "--db", opened.server.database]
+        assert axe(page) == []
+        for button in page.locator(".menu-panel > .button").all():
+            with page.expect_download() as saved:
+                button.click()
+            assert Path(saved.value.path()).stat().st_size > 20
+        page.keyboard.press("Escape")
+
+
+COMMANDS = ("threads", "history", "show", "diff", "tail", "store", "search", "stats")
+
+
+def test_the_commands_that_a_view_shows_run(visit: Open) -> None:
+    opened = visit()
+    shown: set[str] = set()
+    for view, parameters, ready in [
+        *VIEWS.values(),
+        *(("thread", thread(name), ".message") for name in HOSTILE_IDS),
+    ]:
+        opened.open(view, parameters, ready=ready)
+        if opened.page.locator(".menu-button").count():
+            opened.page.locator(".menu-button").click()
+            shown |= set(texts(opened.page, ".menu-code"))
+    run = [line for line in shown if shlex.split(line.split(" $'")[0])[3] in COMMANDS]
+    ran = {}
+    for line in run:
+        command = line.replace(" --follow", "").replace("memalchemy ", "-m memalchemy ", 1)
+        bash = ["bash", "-c", f"{shlex.quote(sys.executable)} {command} > /dev/null"]
+        ran[line] = subprocess.run(bash, capture_output=True, text=True, check=False).stderr
+
+    assert len(run) > 12
+    assert {line: said for line, said in ran.items() if "sage: " in said or "rror" in said} == {}
+
+
 # --- Store, memories, search, storage -----------------------------------------------------------
 
 
@@ -322,7 +496,7 @@ def test_a_conversation_leads_to_its_transcript(visit: Open) -> None:
     opened.page.locator(".memory").click()
     opened.page.wait_for_selector(".message")
 
-    assert opened.page.locator("h1").inner_text().strip() == CONVERSATION
+    assert opened.page.locator(".thread-id .id").inner_text().strip() == CONVERSATION
 
 
 def test_one_search_finds_steps_entries_and_items_and_marks_the_words(visit: Open) -> None:
@@ -368,7 +542,76 @@ def test_storage_draws_kinds_frameworks_and_tables(visit: Open) -> None:
 
     assert opened.page.locator(".stacked rect").count() >= 4
     assert opened.page.locator(".tile").count() == 4
-    assert opened.page.locator(".thread-row").count() >= 5
+    assert opened.page.locator(".stored-row").count() >= 5
+    (total,) = {
+        opened.page.locator(".tile-value").first.inner_text(),
+        opened.page.locator("#kinds-title ~ .muted").inner_text(),
+    }
+    assert total.endswith("MB")
+
+
+def test_a_hit_opens_at_its_message_and_is_marked(visit: Open) -> None:
+    opened = visit()
+    opened.open("search", {"q": "parcel monday"}, ready=".hit")
+    page = opened.page
+    page.locator(".hit[data-kind=entry]").first.click()
+    page.wait_for_selector(".hit-message mark")
+    assert {one.lower() for one in texts(page, ".hit-message mark")} == {"parcel", "monday"}
+    assert page.locator(".hit-message").evaluate(
+        "(one) => { const box = one.getBoundingClientRect();"
+        " return box.top > 0 && box.bottom < innerHeight; }"
+    )
+    page.get_by_role("link", name="Done").click()
+    page.wait_for_selector(".hit-message", state="detached")
+
+    opened.open("thread", thread(LONG, find="example"), ready=".found-bar")
+    assert "elsewhere in the state" in page.locator(".found-bar").inner_text()
+
+
+def test_a_hit_far_up_in_a_log_is_shown_with_what_is_around_it(visit: Open) -> None:
+    opened = visit()
+    opened.open(
+        "thread", thread(OPENAI_THREAD, OPENAI, find="bm25", around="3"), ready=".hit-message"
+    )
+    page = opened.page
+    assert page.locator(".message").first.get_attribute("data-index") == "1"
+    before = page.locator(".message").count()
+    page.get_by_role("button", name="Show later messages").click()
+    until(page, f"document.querySelectorAll('.message').length > {before}")
+    indexes = page.locator(".message").evaluate_all("(all) => all.map((one) => +one.dataset.index)")
+
+    assert indexes == list(range(1, len(indexes) + 1))
+
+
+def test_all_that_is_known_of_a_person_and_the_commands_that_erase_it(visit: Open) -> None:
+    opened = visit()
+    opened.open("person", ready="[data-field]")
+    page = opened.page
+    page.locator("[data-field]").fill("ada")
+    page.wait_for_selector(".erase")
+    lines = page.locator(".erase-lines").inner_text().splitlines()
+
+    assert [" ".join(shlex.split(line)[3:]) for line in lines] == [
+        "forget --metadata user_id=ada",
+        "forget --namespace facts/ada",
+        "forget --namespace users/ada",
+        "forget --thread ada/parcel",
+    ]
+    assert len(texts(page, ".known-row")) == 4
+    assert "ada/parcel" in texts(page, ".thread-row .row-id")
+
+
+def test_use_is_drawn_by_day_model_and_tool_and_the_drawing_has_words(visit: Open) -> None:
+    opened = visit()
+    opened.open("use", ready=".days")
+    page = opened.page
+
+    assert page.locator("svg.days .day").count() > 20
+    assert "by day: " in str(page.locator("svg.days").get_attribute("aria-label"))
+    assert texts(page, ".chart-legend li span") == ["large-4", "small-2"]
+    page.get_by_role("button", name="Tokens").click()
+    assert page.locator("#days-title").inner_text() == "Tokens by day and model"
+    assert "get_order" in texts(page, ".bar-name")
 
 
 # --- Attacks ------------------------------------------------------------------------------------
@@ -388,6 +631,11 @@ def test_hostile_content_is_shown_as_text_everywhere(visit: Open) -> None:
         ("store", ()),
         ("store", {"ns": "users"}),
         ("item", [("ns", "users"), ("ns", "eve"), ("key", SCRIPT)]),
+        ("thread", thread(MARKDOWN_THREAD, ("log",))),
+        ("threads", [("metadata", f"{SCRIPT}={IMAGE}"), ("q", SCRIPT)]),
+        ("person", {"name": SCRIPT}),
+        ("person", {"name": "eve"}),
+        ("use", ()),
         ("memories", ()),
         ("memories", {"kind": "episodes"}),
         ("search", {"q": SCRIPT}),
@@ -439,6 +687,44 @@ def test_a_text_of_ten_megabytes_is_folded_and_comes_in_parts(visit: Open) -> No
 
     message.get_by_role("button", name="Show all").click()
     opened.page.wait_for_selector(".cut:has-text('The first 400,000 of 10,485,760 characters')")
+
+
+def test_markdown_makes_no_element_that_acts_and_loses_no_text(visit: Open) -> None:
+    opened = visit()
+    opened.open("thread", thread(MARKDOWN_THREAD, ("log",)), ready=".message")
+    page = opened.page
+    places = page.locator("#main .messages a[href]").evaluate_all(
+        "(all) => all.map((one) => one.protocol)"
+    )
+
+    assert set(places) <= {"https:", "mailto:", "http:"}
+    assert page.locator("#main img, #main iframe, #main form, #main script").count() == 0
+    shown = texts(page, ".message-text")
+    assert len(shown) == len(HOSTILE_MARKDOWN)
+    for text, source in zip(shown, HOSTILE_MARKDOWN, strict=True):
+        words = set(re.findall(r"[a-z]{4,}", re.sub(r"\]\([^)]*\)", "", source)))
+        assert words - set(re.findall(r"[a-z]{4,}", text)) <= {"html"}, source[:60]
+
+
+def test_the_tenant_is_switched_among_those_whose_tokens_were_given(
+    visit: Open, served: Server
+) -> None:
+    opened = visit(signed_in=False, server=served)
+    opened.expect("401")
+    page = opened.page
+    opened.open("threads", ready="#token")
+    page.locator("#token").fill(OTHER_TOKEN)
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".thread-row:has-text('of another tenant')")
+    page.get_by_label("Tenant").select_option("Another token…")
+    page.locator("#token").fill(served.token)
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f".thread-row:has-text('{REFUND}')")
+    assert axe(page) == []
+    page.get_by_label("Tenant").select_option("tenant other")
+    page.wait_for_selector(".thread-row:has-text('of another tenant')")
+
+    assert texts(page, ".thread-row .row-id") == ["of another tenant"]
 
 
 # --- Token, keyboard, theme, live refresh --------------------------------------------------------
@@ -496,7 +782,7 @@ def test_below_a_server_a_token_shows_its_tenant_alone(visit: Open, served: Serv
     opened.page.keyboard.press("Enter")
     opened.page.wait_for_selector(".thread-row")
 
-    assert texts(opened.page, ".thread-row .name") == ["of another tenant"]
+    assert texts(opened.page, ".thread-row .row-id") == ["of another tenant"]
     assert "tenant other" in opened.page.locator(".database").inner_text()
 
 
@@ -526,6 +812,7 @@ def test_the_whole_way_to_a_difference_goes_by_keyboard(visit: Open) -> None:
     for second, view in (
         ("s", "store"),
         ("m", "memories"),
+        ("u", "use"),
         ("f", "search"),
         ("b", "storage"),
         ("t", "threads"),

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,17 @@ import pytest
 from pages import ROOT
 
 STATIC = ROOT / "src" / "memalchemy" / "http" / "inspector" / "static"
-SCRIPTS = sorted(STATIC.rglob("*.js"))
+VENDORED = {
+    "vendor/markdown-it.js": "40ee4f75f35a4c8d24f1d7a902f4c56a26da8bd9eec5bb02ad4a672d6ba05525",
+}
+"""Files of other projects, unchanged but for the reference to their source map, and their SHA-256.
+
+npm's markdown-it 15.0.3, dist/browser/markdown-it.esm.min.mjs. It parses; `html` is off, and what
+it makes is a list of tokens, whose rendering as HTML nobody calls.
+"""
+SCRIPTS = sorted(
+    path for path in STATIC.rglob("*.js") if path.relative_to(STATIC).as_posix() not in VENDORED
+)
 MARKUP = (
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment"
     r"|setHTML|srcdoc|\beval\(|new Function|importScripts|setAttribute\(\"on|javascript:"
@@ -35,6 +46,8 @@ def test_the_page_has_no_script_style_or_handler_of_its_own() -> None:
 def test_nothing_comes_from_another_server() -> None:
     namespace = "http://www.w3.org/2000/svg"
     for path in STATIC.rglob("*.*"):
+        if path.parent.name == "vendor":
+            continue
         text = path.read_text().replace(namespace, "")
 
         assert re.findall(r"https?://|//[a-z]+\.[a-z]+/|@import|url\(", text) == [], path.name
@@ -42,11 +55,28 @@ def test_nothing_comes_from_another_server() -> None:
 
 def test_every_import_names_a_file_that_is_there_and_every_file_is_used() -> None:
     used = {STATIC / name for name in ("main.js", "theme.js")}
+    known = {*SCRIPTS, *(STATIC / name for name in VENDORED)}
     for path in SCRIPTS:
         for name in re.findall(r'from "(\.[^"]+)"', path.read_text()):
             used.add((path.parent / name).resolve())
 
-    assert used == set(SCRIPTS)
+    assert used == known
+
+
+@pytest.mark.parametrize("name", VENDORED)
+def test_a_vendored_file_is_the_published_one_with_its_licence(name: str) -> None:
+    file = STATIC / name
+    licence = file.with_suffix(".LICENSE.txt").read_text()
+
+    assert sha256(file.read_bytes()).hexdigest() == VENDORED[name]
+    assert "Permission is hereby granted, free of charge" in licence
+
+
+def test_markdown_is_parsed_and_never_rendered_as_html() -> None:
+    source = (STATIC / "markdown.js").read_text()
+
+    assert "html: false" in source
+    assert re.findall(r"\.render\w*\(|\.renderer", source) == []
 
 
 def test_the_wheel_has_every_file_of_the_page(tmp_path: Path) -> None:

@@ -22,6 +22,36 @@ export function keepToken(value) {
   }
 }
 
+const TENANTS = "memalchemy.tenants";
+let tokens = null;
+
+function ofTenants() {
+  if (tokens === null) {
+    try {
+      tokens = new Map(JSON.parse(sessionStorage.getItem(TENANTS) ?? "[]"));
+    } catch {
+      tokens = new Map();
+    }
+  }
+  return tokens;
+}
+
+/** Remember that the token of now is the one of a tenant, for this tab. */
+export function rememberTenant(tenant) {
+  if (!token()) return;
+  ofTenants().set(tenant, token());
+  try {
+    sessionStorage.setItem(TENANTS, JSON.stringify([...ofTenants()]));
+  } catch {
+    // Storage is blocked: the tokens live as long as the page.
+  }
+}
+
+/** Return the tenants whose tokens were given in this tab, or the token of one. */
+export function knownTenants(tenant = null) {
+  return tenant === null ? [...ofTenants().keys()] : ofTenants().get(tenant) ?? null;
+}
+
 /** A problem that the server, or the way to it, reported. */
 export class Problem extends Error {
   constructor({ title, detail, code, status }) {

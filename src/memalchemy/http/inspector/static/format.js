@@ -15,6 +15,27 @@ export const number = (value) => (value === null || value === undefined ? "–" 
 export const compact = (value) => (value === null || value === undefined ? "–" : COMPACT.format(value));
 export const plural = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
 
+/** A number of tokens, short. */
+export const tokens = (value) => (value === null || value === undefined ? "–" : value < 1000 ? number(value) : COMPACT.format(value).replace("K", "k"));
+
+/** US dollars with two digits that say something. */
+export function money(value) {
+  if (value === null || value === undefined) return "–";
+  if (value === 0) return "$0";
+  if (value >= 100) return `$${NUMBERS.format(Math.round(value))}`;
+  return `$${value >= 1 ? value.toFixed(2) : Number(value.toPrecision(2)).toFixed(Math.min(6, Math.max(2, 1 - Math.floor(Math.log10(value)))))}`;
+}
+
+/** A span of milliseconds: "340 ms", "12 s", "4 min", "3 h". */
+export function duration(ms) {
+  if (ms === null || ms === undefined || Number.isNaN(ms)) return "";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 59500) return `${(ms / 1000).toFixed(ms < 9950 ? 1 : 0)} s`;
+  if (ms < 3570000) return `${Math.round(ms / 60000)} min`;
+  if (ms < 84600000) return `${(ms / 3600000).toFixed(1)} h`;
+  return `${Math.round(ms / 86400000)} d`;
+}
+
 const UNITS = ["B", "kB", "MB", "GB", "TB"];
 
 /** Bytes with three digits at most. */

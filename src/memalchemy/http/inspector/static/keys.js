@@ -10,6 +10,7 @@ const HELP = [
     [["g", "t"], "Threads"],
     [["g", "s"], "Store"],
     [["g", "m"], "Memories"],
+    [["g", "u"], "Usage"],
     [["g", "f"], "Search (find)"],
     [["g", "b"], "Storage (bytes)"],
     [["l"], "Pause or continue live refresh"],
@@ -30,9 +31,9 @@ const HELP = [
   ]],
 ];
 
-const LEADS = { t: "threads", s: "store", m: "memories", f: "search", b: "storage" };
+const LEADS = { t: "threads", s: "store", m: "memories", u: "use", f: "search", b: "storage" };
 
-const typing = (element) => element.matches?.("input, textarea, select") ?? false;
+const typing = (element) => element.matches?.("input:not([type=checkbox]), textarea, select") ?? false;
 
 /** Listens to the keyboard; `actions` has toggleLive, toggleTheme, and view(), the view shown. */
 export class Keys {

@@ -49,6 +49,13 @@ export class Live {
     if (this.text.textContent !== text) put(this.text, text);
   }
 
+  /** Begin anew: another tenant's data is shown. */
+  restart() {
+    this.since = null;
+    this.count = null;
+    this.wake();
+  }
+
   /** Ask now, and every two seconds from now on. */
   wake() {
     clearTimeout(this.timer);

@@ -1,6 +1,7 @@
 // The frame around the views: navigation, the router, live refresh, keys, and the token.
 
-import { get, keepToken, token, whenRefused } from "./api.js";
+import { get, keepToken, knownTenants, rememberTenant, token, whenRefused } from "./api.js";
+import { describeDatabase } from "./commands.js";
 import { h, put, visible } from "./dom.js";
 import { icon, logo } from "./icons.js";
 import { Keys, themeButton } from "./keys.js";
@@ -14,16 +15,19 @@ import { store, item } from "./views/store.js";
 import { memories } from "./views/memories.js";
 import { search } from "./views/search.js";
 import { storage } from "./views/storage.js";
+import { use } from "./views/use.js";
+import { person } from "./views/person.js";
 
-const VIEWS = { threads, thread, store, item, memories, search, storage };
+const VIEWS = { threads, thread, store, item, memories, person, use, search, storage };
 const NAVIGATION = [
   ["threads", "Threads", "threads", "g t"],
   ["store", "Store", "store", "g s"],
   ["memories", "Memories", "memories", "g m"],
+  ["use", "Usage", "use", "g u"],
   ["search", "Search", "search", "g f"],
   ["storage", "Storage", "storage", "g b"],
 ];
-const PARENTS = { thread: "threads", item: "store" };
+const PARENTS = { thread: "threads", item: "store", person: "memories" };
 
 const main = h("main", { id: "main", tabindex: -1 });
 const live = new Live();
@@ -53,17 +57,38 @@ const keys = new Keys({ toggleLive: () => live.toggle(), toggleTheme: () => them
 async function describe() {
   try {
     const overview = await get("overview");
+    describeDatabase(overview);
+    rememberTenant(overview.tenant);
     const name = overview.database.replace(/^[a-z0-9+]+:\/+/, "").replace(/^.*@/, "");
     put(database, h("span.database-icon", {}, icon(overview.encrypted ? "lock" : "database")),
       h("span.database-text", {},
         h("bdi.database-name", { title: overview.database }, visible(name.split("/").pop() || name || overview.dialect)),
         h("span.muted", {}, `${overview.dialect}, read-only${overview.encrypted ? ", encrypted" : ""}`),
-        overview.tenant && overview.tenant !== "default" ? h("span.muted", {}, "tenant ", visible(overview.tenant)) : null));
+        tenants(overview.tenant)));
     return overview;
   } catch {
     put(database);
     return null;
   }
+}
+
+/** The tenant that is shown, and the others whose tokens were given in this tab. */
+function tenants(shown) {
+  const known = knownTenants();
+  if (known.length < 2 && shown === "default" && !asksForTokens) return null;
+  const select = h("select.select.tenants", { "aria-label": "Tenant" }, known.map((one) => h("option", { value: one, selected: one === shown }, `tenant ${one}`)), h("option", { value: "\n" }, "Another token…"));
+  select.addEventListener("change", () => {
+    const other = select.value === "\n" ? null : knownTenants(select.value);
+    keepToken(other);
+    if (other === null) {
+      askForToken();
+      return;
+    }
+    describe();
+    live.restart();
+    show();
+  });
+  return select;
 }
 
 /** Show the view that the address names. */
@@ -116,9 +141,11 @@ function takeToken() {
 }
 
 let asking = false;
+let asksForTokens = false;
 function askForToken() {
   if (asking) return;
   asking = true;
+  asksForTokens = true;
   ending.abort();
   ending = new AbortController();
   current = null;
@@ -130,7 +157,7 @@ function askForToken() {
     keepToken(given);
     const overview = await describe();
     if (overview) {
-      live.wake();
+      live.restart();
       show();
     } else if (!asking) {
       show();

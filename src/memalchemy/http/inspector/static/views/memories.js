@@ -1,6 +1,7 @@
 // Facts, episodes, conversations and long-term memories, as what they are.
 
 import { get } from "../api.js";
+import { commandLine, commandMenu, saveFile } from "../commands.js";
 import { h, put, visible, code } from "../dom.js";
 import { icon } from "../icons.js";
 import { plural, time } from "../format.js";
@@ -19,12 +20,14 @@ const KINDS = [
 export function memories({ root, parameters, signal, title, listen }) {
   let kind = KINDS.some(([name]) => name === parameters.get("kind")) ? parameters.get("kind") : "facts";
   let user = parameters.get("user") ?? "";
+  let shown = [];
 
   const make = () => pagedList({
     signal, label: KINDS.find(([name]) => name === kind)[1], kind: "card", rows: 4,
     key: (row) => JSON.stringify([row.namespace, row.key ?? row.thread_id]),
     load: async (cursor) => {
       const got = await get("memories", { kind, user: kind === "conversations" ? null : user || null, cursor, limit: 50 }, signal);
+      shown = cursor === null ? got.memories : [...shown, ...got.memories];
       return { rows: got.memories, next: got.next };
     },
     draw: (row) => h("li", {}, (CARDS[kind] ?? other)(row)),
@@ -52,11 +55,15 @@ export function memories({ root, parameters, signal, title, listen }) {
           user = text;
           changed();
         },
+      }), commandMenu({
+        commands: () => [["The items", commandLine("store", "ls", "/", "--prefix", "--newest")]],
+        files: () => [["The memories below as JSON", () => saveFile(`${kind}.json`, JSON.stringify(shown, null, 2))]],
       })),
     h("div.chips", {}, choices("Kind", KINDS.map(([value, text]) => ({ value, text })), kind, (value) => {
       kind = value;
       changed();
     })),
+    h("p.list-note", {}, h("a", { href: href("person") }, icon("user"), "All that is known of a person, and how to erase it")),
     place);
   changed();
   listen(() => list.renew(), () => (kind === "conversations" ? null : { ns: [], below: true }));

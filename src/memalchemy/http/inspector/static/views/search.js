@@ -1,6 +1,7 @@
 // One search over steps, entries and items.
 
 import { get } from "../api.js";
+import { commandLine, commandMenu, saveFile } from "../commands.js";
 import { h, put, visible, code } from "../dom.js";
 import { icon } from "../icons.js";
 import { number, time } from "../format.js";
@@ -33,6 +34,9 @@ export function search({ root, parameters, signal, title }) {
       h("div.ticks", {}, tickAllWords(all, (yes) => {
         all = yes;
         run();
+      }), h("span.spacer"), commandMenu({
+        commands: () => (q.trim() ? [["The search", commandLine("search", all ? ["--match", "all"] : [], "--limit", "50", "--", q)]] : [["Any search", commandLine("search", "WORDS")]]),
+        files: () => [["The hits as JSON", () => saveFile("hits.json", JSON.stringify(hits, null, 2))]],
       }))),
     filter, place);
 
@@ -85,7 +89,7 @@ export function search({ root, parameters, signal, title }) {
 
   function list() {
     const chosen = hits.filter((hit) => !kind || hit.kind === kind);
-    put(place, chosen.length ? h("ol.hits", { "aria-label": "Hits, best first" }, chosen.map(hitRow)) : empty("search", "No hit of this kind"));
+    put(place, chosen.length ? h("ol.hits", { "aria-label": "Hits, best first" }, chosen.map((hit) => hitRow(hit, q))) : empty("search", "No hit of this kind"));
   }
 
   signal.addEventListener("abort", () => asked.abort());
@@ -93,14 +97,14 @@ export function search({ root, parameters, signal, title }) {
   if (!q) setTimeout(() => root.querySelector("[data-field]")?.focus({ preventScroll: true }), 0);
 }
 
-function target(hit) {
+function target(hit, q) {
   if (hit.kind === "item") return href("item", { ns: hit.namespace, key: hit.key });
-  return href("thread", { thread: hit.thread_id, ns: hit.namespace, at: hit.kind === "step" ? hit.checkpoint_id : null, tab: hit.kind === "entry" ? "state" : null });
+  return href("thread", { thread: hit.thread_id, ns: hit.namespace, at: hit.checkpoint_id, around: hit.position, find: q });
 }
 
-function hitRow(hit) {
+function hitRow(hit, q) {
   const [, , drawn] = KINDS.find(([name]) => name === hit.kind) ?? ["", "", "item"];
-  return h("li", {}, h("a.hit", { href: target(hit), data: { row: "", kind: hit.kind } },
+  return h("li", {}, h("a.hit", { href: target(hit, q), data: { row: "", kind: hit.kind } },
     h("span.hit-head", {}, h("span.badge.kind", {}, icon(drawn), hit.kind),
       h("span.hit-where", {}, code(hit.kind === "item" ? hit.key : hit.thread_id, 56), hit.namespace?.length ? h("span.muted", {}, namespacePath(hit.namespace)) : null),
       h("span.spacer"), score(hit.score)),

@@ -70,7 +70,7 @@ export function stepBar(context, signal) {
       arrow("left", "The step before", state.before, "["),
       arrow("right", "The step after", state.after, "]"),
       h("span.step-name", {}, newest ? h("span.badge.now", {}, "newest") : h("span.badge", {}, "earlier step"), code(at ?? "", 40)),
-      step ? h("span.muted.step-time", {}, time(step.saved_at ?? step.occurred_at)) : null,
+      step ? h("span.muted.step-time", {}, time(step.occurred_at ?? step.saved_at)) : null,
       h("span.spacer"),
       newest ? null : h("button.button.small", { type: "button", on: { click: () => to(context.about().newest_id) } }, "Newest"),
       h("a.button.small", { href: context.link({ tab: "timeline", at }) }, "Choose on the timeline"));

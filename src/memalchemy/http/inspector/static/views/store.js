@@ -1,6 +1,7 @@
 // The store: namespaces, their items, and one item.
 
 import { get } from "../api.js";
+import { commandLine, commandMenu, namespaceWord, saveFile } from "../commands.js";
 import { h, put, visible, code } from "../dom.js";
 import { icon } from "../icons.js";
 import { bytes, full, number, plural, time } from "../format.js";
@@ -14,6 +15,7 @@ export function store({ root, parameters, signal, title, listen }) {
   let all = parameters.get("match") === "all";
   let below = parameters.get("below") !== "0";
   let internal = parameters.get("internal") === "1";
+  let shown = [];
   title(ns.length ? `${ns.join("/").slice(0, 60)} · Store` : "Store");
 
   const list = pagedList({
@@ -21,6 +23,7 @@ export function store({ root, parameters, signal, title, listen }) {
     key: (row) => JSON.stringify([row.namespace, row.key]),
     load: async (cursor) => {
       const got = await get("items", { ns, q: q || null, match: all ? "all" : null, below: below ? 1 : 0, internal: internal ? 1 : 0, cursor, limit: 50 }, signal);
+      shown = cursor === null ? got.items : [...shown, ...got.items];
       return { rows: got.items, next: got.next };
     },
     draw: itemRow,
@@ -46,7 +49,15 @@ export function store({ root, parameters, signal, title, listen }) {
           q = text;
           changed();
         },
+      }), commandMenu({
+        commands: () => [
+          q.trim() ? ["The search", commandLine("search", "--in", "items", ns.length ? ["--namespace", namespaceWord(ns), below ? "--prefix" : null] : [], "--", q)]
+            : ["The items", commandLine("store", "ls", namespaceWord(ns), below ? "--prefix" : null, "--newest")],
+          ns.length ? ["Erase them", commandLine("forget", "--namespace", namespaceWord(ns))] : null,
+        ].filter(Boolean),
+        files: () => [["The items below as JSON", () => saveFile("items.json", JSON.stringify(shown, null, 2))]],
       })),
+    ns.length ? h("p.list-note", {}, h("a", { href: href("person", { name: ns.at(-1) }) }, icon("user"), "All that is known of ", code(ns.at(-1), 40))) : null,
     h("div.store-grid", {}, spaces,
       h("div.store-items", {}, h("div.ticks", {},
         tickAllWords(all, (yes) => {
@@ -108,7 +119,10 @@ export function item({ root, parameters, signal, title }) {
   put(root,
     h("nav.crumbs", { "aria-label": "Where this is" }, h("a", { href: href("store") }, "Store"), h("span.slash", { "aria-hidden": "true" }, "/"), namespacePath(ns, "store"),
       h("a.unseen", { href: href("store", { ns }), data: { up: "" }, tabindex: -1, "aria-hidden": "true" }, "up")),
-    h("div.thread-title", {}, h("h1", {}, code(key, 400)), copyButton(key, "Copy the key")),
+    h("div.thread-title", {}, h("h1", {}, code(key, 400)), copyButton(key, "Copy the key"), h("span.spacer"), commandMenu({
+      commands: () => [["The item", commandLine("store", "get", "--", namespaceWord(ns), key)]],
+      files: () => [["The item as it is shown, as JSON", async () => saveFile(`${key}.json`, JSON.stringify(await get("item", { ns, key }, signal), null, 2))]],
+    })),
     place);
 
   const ask = (path, offset) => get("item", { ns, key, path, offset }, signal).then((got) => got.value);

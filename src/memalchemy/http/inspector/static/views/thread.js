@@ -1,9 +1,10 @@
 // One thread: what it is, and its tabs.
 
 import { get } from "../api.js";
-import { h, put, code } from "../dom.js";
+import { commandLine, commandMenu, ofThread, saveFile } from "../commands.js";
+import { h, put, visible, code } from "../dom.js";
 import { icon } from "../icons.js";
-import { bytes, number, plural, ratio, time } from "../format.js";
+import { bytes, money, number, plural, time, tokens } from "../format.js";
 import { announce, copyButton, during, facts, framework, namespacePath } from "../parts.js";
 import { go, href, replace } from "../router.js";
 import { nodeOf, tree } from "../tree.js";
@@ -54,12 +55,12 @@ export function thread({ root, parameters, signal, title, listen }) {
   };
 
   function parametersWith(change) {
-    const kept = Object.fromEntries(["tab", "at", "a", "b", "path"].map((name) => [name, now.get(name)]));
+    const kept = Object.fromEntries(["tab", "at", "a", "b", "path", "find", "around"].map((name) => [name, now.get(name)]));
     return { ...where, ...kept, ...change };
   }
 
   const tabOf = () => now.get("tab") ?? "transcript";
-  const open = (name) => go("thread", parametersWith({ tab: name, path: null }));
+  const open = (name) => go("thread", parametersWith({ tab: name, path: null, around: null }));
 
   function walk(event, n) {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -86,22 +87,93 @@ export function thread({ root, parameters, signal, title, listen }) {
   }
 
   function drawHead() {
-    const saved = ratio(about.raw_bytes, about.stored_bytes);
     const others = (about.siblings ?? []).filter((one) => JSON.stringify(one.namespace) !== JSON.stringify(ns));
+    const used = (about.input_tokens ?? 0) + (about.output_tokens ?? 0);
+    const isImported = Date.parse(about.updated_at) - Date.parse(about.happened_at) > 60000;
     put(head,
       h("nav.crumbs", { "aria-label": "Where this is" }, h("a", { href: href("threads"), data: { up: "" } }, "Threads"),
         ns.length ? [h("span.slash", { "aria-hidden": "true" }, "/"), namespacePath(ns)] : null),
-      h("div.thread-title", {}, h("h1", {}, code(id, 400)), copyButton(id, "Copy the thread's id")),
+      h("div.thread-title", {}, h("h1", {}, about.title ? visible(about.title) : code(id, 400)), h("span.spacer"), menu),
+      h("p.thread-id", {}, code(id, 400), copyButton(id, "Copy the thread's id")),
       facts([
         ["Framework", framework(about.framework)],
+        about.agent ? ["Agent", visible(about.agent)] : null,
+        about.user ? ["User", h("a", { href: href("person", { name: about.user }) }, visible(about.user))] : null,
         about.checkpoints ? ["Steps", number(about.checkpoints)] : null,
         about.entries ? ["Entries", number(about.entries)] : null,
-        about.stored_bytes ? ["Stored", [bytes(about.stored_bytes), saved ? h("span.muted", {}, ` of ${bytes(about.raw_bytes)}, ${saved} smaller`) : null]] : null,
-        ["Written", time(about.updated_at)],
+        about.messages && about.checkpoints ? ["Messages", number(about.messages)] : null,
+        about.errors ? ["Errors", h("span.bad-number", {}, number(about.errors))] : null,
+        used ? ["Tokens", [tokens(about.input_tokens), h("span.muted", {}, " in, "), tokens(about.output_tokens), h("span.muted", {}, " out")]] : null,
+        about.cost_usd ? ["Cost", money(about.cost_usd)] : null,
+        about.stored_bytes ? ["Stored", [bytes(about.stored_bytes), about.raw_bytes > about.stored_bytes ? h("span.muted", {}, ` of ${bytes(about.raw_bytes)} in full`) : null]] : null,
+        ["Happened", time(about.happened_at ?? about.updated_at)],
+        isImported ? ["Written", time(about.updated_at)] : null,
         others.length ? ["Also in", others.slice(0, 6).map((one) => h("a.also", { href: href("thread", { thread: id, ns: one.namespace }) },
           one.namespace.length ? one.namespace.map((part, n) => [n ? "/" : "", code(part, 24)]) : "root"))] : null,
       ]),
-      Object.keys(about.metadata ?? {}).length ? h("details.fold.metadata", {}, h("summary", {}, icon("chevron"), "Metadata"), tree(nodeOf(about.metadata), { label: "Metadata" })) : null);
+      Object.keys(about.metadata ?? {}).length ? h("details.fold.metadata", {}, h("summary", {}, icon("chevron"), "Metadata"), tree(nodeOf(about.metadata), { label: "Metadata" })) : null,
+      waits(), branches());
+  }
+
+  /** What the newest step waits for. */
+  function waits() {
+    const asked = about.interrupts ?? [];
+    if (!asked.length) return null;
+    return h("section.banner.waits", { "aria-label": "Waits for an answer" },
+      icon("interrupt"),
+      h("div.banner-body", {}, h("h2", {}, "Waits for a person"),
+        asked.map((one) => h("div.asked", {}, h("p.asked-text", {}, visible(one.text ?? "")),
+          one.value?.children?.length ? h("details.fold.asked-value", {}, h("summary", {}, icon("chevron"), "What is asked, in full"), tree(one.value, { label: "What is asked", open: 2 })) : null))));
+  }
+
+  /** The ends of the other branches, of which the newest step shows nothing. */
+  function branches() {
+    const found = about.branches ?? [];
+    if (!found.length) return null;
+    const at = now.get("at");
+    const most = 4;
+    const row = (one) => h("li", {}, h("a.branch", { href: href("thread", { ...where, at: one.checkpoint_id }), "aria-current": at === one.checkpoint_id ? "true" : null },
+      code(one.checkpoint_id, 24), h("span.muted", {}, [`${plural(one.steps, "step")} of its own`, one.messages === null ? "" : `, ${plural(one.messages, "message")}`, ", "], time(one.occurred_at)),
+      one.text ? h("span.branch-text", {}, visible(one.text)) : null));
+    const more = found.length - most + (about.more_branches ?? 0);
+    return h("section.banner.branches", { "aria-label": "Branches" }, icon("branch"),
+      h("div.banner-body", {}, h("h2", {}, `The newest step is one of ${number(found.length + 1 + (about.more_branches ?? 0))} branches`),
+        h("ul.branch-list", {}, found.slice(0, most).map(row),
+          more > 0 ? h("li", {}, h("a", { href: context.link({ tab: "timeline", at: null }) }, `${plural(more, "more branch", "more branches")} on the timeline`)) : null)));
+  }
+
+  const menu = commandMenu({
+    commands: () => {
+      const at = now.get("at") ? ["--at", now.get("at")] : [];
+      const tab = tabOf();
+      const a = now.get("a");
+      const b = now.get("b");
+      return [
+        tab === "timeline" ? ["The steps", commandLine("history", ofThread(id, ns))]
+          : tab === "diff" && a && b ? ["The difference", commandLine("diff", ofThread(id, ns), a, b)]
+            : tab === "state" ? ["The state as JSON", commandLine("show", "--raw", at, ofThread(id, ns))]
+              : ["The messages", commandLine("show", at, ofThread(id, ns))],
+        ["Follow it", commandLine("tail", "--follow", ofThread(id, ns))],
+        ["The whole thread, to import elsewhere", commandLine("export", ["--thread", id], ["--output", "thread.jsonl"])],
+        ["Erase it", commandLine("forget", ["--thread", id])],
+      ];
+    },
+    files: () => [
+      ["Messages as JSON", async () => saveFile(`${id}.json`, JSON.stringify(await allMessages(), null, 2))],
+      ["as Markdown", async () => saveFile(`${id}.md`, asMarkdown(about.title ?? id, await allMessages()), "text/markdown")],
+    ],
+  });
+
+  /** Return all messages of the shown step, as far as a file should go. */
+  async function allMessages() {
+    const found = [];
+    let before = null;
+    do {
+      const got = await get("transcript", { ...where, at: now.get("at"), before, whole: 1, limit: 500 }, signal);
+      found.unshift(...got.messages);
+      before = got.previous;
+    } while (before !== null && before !== undefined && found.length < 100000);
+    return found;
   }
 
   async function start() {
@@ -134,6 +206,7 @@ export function thread({ root, parameters, signal, title, listen }) {
     update(next) {
       if (about === null || next.get("thread") !== id || JSON.stringify(next.getAll("ns")) !== JSON.stringify(ns)) return false;
       now = new URLSearchParams(next);
+      drawHead();
       drawTab();
       return true;
     },
@@ -147,4 +220,17 @@ export function thread({ root, parameters, signal, title, listen }) {
       return shown?.key?.(pressed) ?? false;
     },
   };
+}
+
+/** Messages as a Markdown document. */
+function asMarkdown(title, messages) {
+  const quoted = (text) => String(text).split("\n").map((line) => `> ${line}`).join("\n");
+  const json = (value) => `\n\`\`\`json\n${JSON.stringify(value, null, 2)}\n\`\`\`\n`;
+  return `# ${title}\n${messages.map((one) => [
+    `\n## ${one.role || "entry"}${one.name ? ` (${one.name})` : ""}${one.occurred_at ? `, ${one.occurred_at}` : ""}\n`,
+    one.thought ? `\n${quoted(one.thought)}\n` : "",
+    one.text ? `\n${one.text}\n` : "",
+    ...(one.calls ?? []).map((call) => `\nCall of \`${call.name}\`:\n${json(call.arguments)}`),
+    ...(one.results ?? []).map((result) => `\nResult${result.error ? ", an error" : ""}:\n\n\`\`\`\n${result.text}\n\`\`\`\n`),
+  ].join("")).join("")}`;
 }

@@ -2,7 +2,7 @@
 
 import { h, s, put, visible, code } from "../dom.js";
 import { icon } from "../icons.js";
-import { bytes, full, number, plural, ratio, time } from "../format.js";
+import { bytes, duration, full, money, number, plural, time, tokens } from "../format.js";
 import { empty, facts, pagedList } from "../parts.js";
 import { nodeOf, tree } from "../tree.js";
 import { entries } from "./entries.js";
@@ -92,16 +92,23 @@ export function timeline(context) {
       on: { click: () => choose(step.checkpoint_id) },
     },
     h("span.step-main", {},
-      h("span.step-line", {}, code(step.checkpoint_id, 22),
+      h("span.step-line", {}, headline(step),
         step.newest ? h("span.badge.now", {}, "newest") : null,
         lanes.ending > 1 ? h("span.badge", {}, icon("branch"), `${lanes.ending} branches`) : null,
         step.interrupt ? h("span.badge.warn", {}, icon("interrupt"), "waits") : null,
         step.writes ? h("span.badge", {}, plural(step.writes, "write")) : null),
-      h("span.step-meta", {}, pairs(step.metadata).map(([key, text]) => h("span.pair", {}, h("span.pair-key", {}, visible(key)), " ", visible(text))))),
-    h("span.step-size", { title: `${bytes(step.raw_bytes)} of state, stored as ${bytes(step.stored_bytes)}` }, bytes(step.stored_bytes)),
-    h("span.step-when", {}, time(step.occurred_at ?? step.saved_at)));
+      h("span.step-meta", {}, said(step))),
+    h("span.step-took", {}, took(step.digest)),
+    h("span.step-when", {}, time(step.occurred_at ?? step.saved_at), since(step)));
     buttons.set(step.checkpoint_id, { button, box });
     return h("li.step-row", {}, h("span.lane-cell", {}, drawn), button, h("label.compare-box", {}, box));
+  }
+
+  /** The time since the step that a step follows. */
+  function since(step) {
+    const parent = steps.known.get(step.parent_id);
+    const gap = parent ? Date.parse(step.occurred_at) - Date.parse(parent.occurred_at) : NaN;
+    return gap > 0 ? h("span.gap", { title: "Since the step before" }, `+${duration(gap)}`) : null;
   }
 
   function choose(id) {
@@ -141,7 +148,8 @@ export function timeline(context) {
       return;
     }
     const at = step.newest ? null : id;
-    const saved = ratio(step.raw_bytes, step.stored_bytes);
+    const digest = step.digest ?? {};
+    const used = (digest.input_tokens ?? 0) + (digest.output_tokens ?? 0);
     put(side,
       h("div.card-head", {}, h("h2", {}, "Step"), step.newest ? h("span.badge.now", {}, "newest") : null, h("span.spacer")),
       h("p.side-id", {}, code(id, 120)),
@@ -151,10 +159,17 @@ export function timeline(context) {
         step.parent_id !== null ? h("a.button", { href: context.link({ tab: "diff", a: step.parent_id, b: id }) }, "What changed") : null,
         step.writes || step.interrupt ? h("a.button", { href: context.link({ tab: "writes", at }) }, "Writes") : null),
       facts([
+        digest.node ? ["Node", visible(digest.node)] : null,
+        digest.messages ? ["Messages", [number(digest.messages), digest.added ? h("span.muted", {}, `, ${number(digest.added)} new`) : null]] : null,
+        digest.tools?.length ? ["Calls", visible(digest.tools.join(", ").slice(0, 400))] : null,
+        digest.model ? ["Model", visible(digest.model.slice(0, 80))] : null,
+        used ? ["Tokens", `${tokens(digest.input_tokens)} in, ${tokens(digest.output_tokens)} out`] : null,
+        digest.cost_usd !== undefined ? ["Cost", money(digest.cost_usd)] : null,
+        digest.latency_ms !== undefined ? ["Latency", duration(digest.latency_ms)] : null,
         ["Happened", step.occurred_at ? h("time", { datetime: step.occurred_at }, full(step.occurred_at)) : "–"],
         step.saved_at && step.saved_at !== step.occurred_at ? ["Saved", h("time", { datetime: step.saved_at }, full(step.saved_at))] : null,
         ["State", bytes(step.raw_bytes)],
-        ["Stored", [bytes(step.stored_bytes), saved ? h("span.muted", {}, ` ${saved} smaller`) : null]],
+        ["Stored", bytes(step.stored_bytes)],
         step.parent_id !== null ? ["Follows", h("button.link.mono", { type: "button", on: { click: () => choose(step.parent_id) } }, code(step.parent_id, 26))] : ["Follows", "nothing: the first"],
         step.writes ? ["Writes", number(step.writes)] : null,
       ], { class: "column" }),
@@ -206,6 +221,29 @@ export function timeline(context) {
 }
 
 const short = (id) => (String(id).length > 16 ? `${String(id).slice(0, 12)}…` : id);
+
+/** What a step did, in a word: its node, what it called, or whose message it added. */
+function headline(step) {
+  const digest = step.digest;
+  const name = digest?.node?.replace(/^__(.*)__$/, "$1") ?? (step.metadata?.source === "input" ? "input" : null) ?? (digest?.added ? digest.role || null : null);
+  if (name === null) return code(step.checkpoint_id, 22);
+  return [h("span.step-node", {}, visible(name.slice(0, 60))),
+    (digest?.tools ?? []).slice(0, 2).map((tool) => h("span.step-tool", {}, icon("tool"), visible(tool.slice(0, 40)))),
+    digest?.errors ? h("span.badge.bad", {}, plural(digest.errors, "error")) : null];
+}
+
+/** What it added, or else its metadata. */
+function said(step) {
+  if (step.digest?.text) return h("span.step-text", {}, visible(step.digest.text));
+  return pairs(step.metadata).map(([key, text]) => h("span.pair", {}, h("span.pair-key", {}, visible(key)), " ", visible(text)));
+}
+
+function took(digest) {
+  if (!digest) return null;
+  const used = (digest.input_tokens ?? 0) + (digest.output_tokens ?? 0);
+  return [used ? h("span", { title: `${number(digest.input_tokens)} tokens in, ${number(digest.output_tokens)} out` }, `${tokens(used)} tok`) : null,
+    digest.cost_usd !== undefined ? h("span", {}, money(digest.cost_usd)) : null];
+}
 
 /** The first pairs of a step's metadata. */
 function pairs(given) {

@@ -364,13 +364,23 @@ READS: dict[str, Read] = {
     "Inspector.space": lambda w: _space(Inspector(w.db)),
     "Inspector.state": lambda w: [w.inspector.state("t"), w.inspector.state("t", at="c1")],
     "Inspector.text": lambda w: w.inspector.text("t", index=0),
-    "Inspector.thread": lambda w: [
-        w.inspector.thread("t"),
-        w.inspector.thread("u"),
-        w.inspector.thread("l", ("log",)),
+    "Inspector.origins": lambda w: [
+        _refusing(w.inspector.origins("t")),
+        _refusing(w.inspector.origins("t", at="c1")),
     ],
-    "Inspector.threads": lambda w: [w.inspector.threads(), w.inspector.threads("t")],
-    "Inspector.timeline": lambda w: w.inspector.timeline("t"),
+    "Inspector.person": lambda w: _refusing(w.inspector.person("ada")),
+    "Inspector.use": lambda w: _refusing(w.inspector.use()),
+    "Inspector.thread": lambda w: [
+        _refusing(w.inspector.thread("t")),
+        _refusing(w.inspector.thread("u")),
+        _refusing(w.inspector.thread("l", ("log",))),
+    ],
+    "Inspector.threads": lambda w: [
+        _refusing(w.inspector.threads()),
+        _refusing(w.inspector.threads("t")),
+        _refusing(w.inspector.threads(about="a", sort="happened")),
+    ],
+    "Inspector.timeline": lambda w: _refusing(w.inspector.timeline("t")),
     "Inspector.transcript": lambda w: [
         w.inspector.transcript("t"),
         w.inspector.transcript("l", ("log",)),
@@ -455,6 +465,16 @@ def _unordered(found: Any) -> Any:
 async def _search(inspector: Inspector) -> Any:
     found = await inspector.search("lighthouses")
     return {name: _unordered(one) for name, one in found.items()}
+
+
+async def _refusing(read: Awaitable[Any]) -> Any:
+    """Return what the inspector shows; raise what it says of a part that it could not read."""
+    shown = await read
+    rows = [shown, *shown.get("threads", []), *shown.get("unread", [])]
+    problems = {row.get("problem") for row in rows if isinstance(row, dict)}
+    if problems & {"Corrupt", "NotFound"}:  # what is named is not what is there
+        raise Corrupt("the inspector names this in place of what it cannot read")
+    return shown
 
 
 async def _overview(inspector: Inspector) -> Any:

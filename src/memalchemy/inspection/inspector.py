@@ -190,7 +190,7 @@ class Inspector:
         """Return tokens, cost and calls of tools by day, for 500 threads at a time.
 
         The first page is that of the threads written last. Messages without a time count on the day
-        of their thread's newest step. ``unread`` is the number of threads that were not read.
+        of their thread's newest step. ``unread`` says how many threads were not read, and why.
         """
         return await sum_use(self._summaries, framework=framework, cursor=cursor)
 
@@ -248,8 +248,10 @@ class Inspector:
         """
         log = log_of(self.db, thread_id, namespace)
         info = await self._states.checkpoint(log, at)
-        found = [] if info is None else await self._digests.list_origins(log, info)
-        return {"at": None if info is None else info.checkpoint_id, "messages": found}
+        if info is None:
+            return {"at": None, "messages": [], "problem": None}
+        found, problem = await self._digests.list_origins(log, info)
+        return {"at": info.checkpoint_id, "messages": found, "problem": problem}
 
     async def added_messages(
         self,

@@ -88,12 +88,15 @@ class StepDigests:
         self._db = states.db
         self._kept: BoundedCache[Any, StepDigest] = BoundedCache(KEPT)
 
-    async def read(self, log: Log, infos: Sequence[CheckpointInfo]) -> dict[str, StepDigest]:
+    async def read(
+        self, log: Log, infos: Sequence[CheckpointInfo]
+    ) -> tuple[dict[str, StepDigest], str | None]:
         """Return the digests of steps by their ids: of the first whose states are not too large.
 
-        Steps that cannot be read have none.
+        If the states cannot be read, the second value names the error; the steps themselves can.
         """
         found: dict[str, StepDigest] = {}
+        problem: str | None = None
         wanted: list[CheckpointInfo] = []
         budget = BYTES
         for info in infos:
@@ -107,13 +110,13 @@ class StepDigests:
         if wanted:
             try:
                 made = await self._make(log, wanted)
-            except (KeyMissing, NotEncrypted, Corrupt):  # the steps themselves are readable
-                made = {}
+            except (KeyMissing, NotEncrypted, Corrupt) as error:
+                made, problem = {}, type(error).__name__
             for info in wanted:
                 if (digest := made.get(info.checkpoint_id)) is not None:
                     self._kept.put(_key(log, info), digest)
                     found[info.checkpoint_id] = digest
-        return found
+        return found, problem
 
     async def _make(self, log: Log, infos: Sequence[CheckpointInfo]) -> dict[str, StepDigest]:
         """Return the digests of steps; their states are read once, from the oldest on."""
@@ -137,11 +140,13 @@ class StepDigests:
 
         return await asyncio.to_thread(digests)
 
-    async def list_origins(self, log: Log, info: CheckpointInfo) -> list[Record | None]:
+    async def list_origins(
+        self, log: Log, info: CheckpointInfo
+    ) -> tuple[list[Record | None], str | None]:
         """Return for each message of a step's state the step with which it came, if that is known.
 
-        It is the first one on the line of the step that has the message, of the newest `LINEAGE`
-        steps of the thread.
+        The second value is that of `read`. The step is the first on the line that has
+        the message, of the newest `LINEAGE` steps of the thread.
         """
         newest = listing.list_checkpoints(self._db.dialect, before=False)
         rows = await run_query(self._db, newest, log.binds() | {"p_limit": LINEAGE})
@@ -151,11 +156,11 @@ class StepDigests:
         while current is not None:
             line.append(current)
             current = by_id.pop(current.parent_id, None) if current.parent_id else None
-        digests = await self.read(log, line)
+        digests, problem = await self.read(log, line)
         known = [(one, digests[one.checkpoint_id]) for one in line if one.checkpoint_id in digests]
         if not known or known[0][0].checkpoint_id != info.checkpoint_id:
-            return []
-        return await asyncio.to_thread(_origins, known)
+            return [], problem
+        return await asyncio.to_thread(_origins, known), problem
 
 
 def _of(contents: Mapping[str, _Content], step: str | None) -> _Content | None:

@@ -46,12 +46,13 @@ async def read_details(
     if info is not None:
         found["interrupts"] = await _interrupts(states, log, info)
         ends, infos = await _other_ends(states, log, info)
-        read = await digests.read(log, ends[:BRANCHES])
+        read, problem = await digests.read(log, ends[:BRANCHES])
         line = _line_of(info, infos)
         found["branches"] = [
             _branch(one, infos, line, read.get(one.checkpoint_id)) for one in ends[:BRANCHES]
         ]
         found["more_branches"] = max(len(ends) - BRANCHES, 0)
+        found["problem"] = summary.problem or problem
     return record | summary.as_record() | found
 
 

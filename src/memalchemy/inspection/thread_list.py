@@ -281,12 +281,21 @@ async def _filter(
         named = [row for row in found if wanted.is_in_id(row)]
         others = [row for row in found if not wanted.is_in_id(row)]
         await _add_summaries(summaries, others)
-        others = [row for row in others if wanted.is_in_content(row)]
+        others = [row for row in others if _is_damaged(row) or wanted.is_in_content(row)]
         found = [*named, *others] if is_whole else others  # the first phase had those with such ids
     if wanted.waiting:
         await _add_summaries(summaries, found)
-        found = [row for row in found if row.summary is not None and row.summary.asked is not None]
+        found = [row for row in found if _is_damaged(row) or _waits(row)]
     return found
+
+
+def _is_damaged(row: _Row) -> bool:
+    """Return whether a thread is not what was stored: a filter of contents does not hide it."""
+    return row.summary is not None and row.summary.problem == "Corrupt"
+
+
+def _waits(row: _Row) -> bool:
+    return row.summary is not None and row.summary.asked is not None
 
 
 async def _add_summaries(summaries: ThreadSummaries, rows: Sequence[_Row]) -> None:

@@ -109,7 +109,7 @@ async def read_timeline(
     shown = infos[:limit]
     parents = await _read_positions(db, log, {info.parent_id for info in shown} - {None})
     writes = await count_writes(db, log, [info.checkpoint_id for info in shown])
-    made = await digests.read(log, shown)
+    made, problem = await digests.read(log, shown)
     steps = []
     for at, info in enumerate(shown):
         parent = parent_to_follow(info.parent_id, info.seq, parents)
@@ -133,6 +133,7 @@ async def read_timeline(
     return {
         "steps": steps,
         "lanes": len(lanes.expected),
+        "problem": problem,
         "next": encode_cursor("steps", shown[-1].seq, lanes.expected) if more else None,
     }
 

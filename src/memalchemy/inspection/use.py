@@ -26,9 +26,10 @@ async def sum_use(
     models: dict[tuple[str, str | None], tuple[int, Usage]] = {}
     tools: dict[tuple[str, str], tuple[int, int]] = {}
     agents: dict[str | None, tuple[int, int, Usage]] = {}
-    unread = 0
+    unread: dict[str, int] = {}
     for summary in read.values():
-        unread += summary.problem is not None
+        if summary.problem is not None:
+            unread[summary.problem] = unread.get(summary.problem, 0) + 1
         for key, (answers, usage) in summary.sums.models.items():
             before = models.get(key, (0, Usage()))
             models[key] = before[0] + answers, before[1] + usage
@@ -52,7 +53,7 @@ async def sum_use(
             for agent, (threads, answers, usage) in agents.items()
         ],
         "looked": len(page.heads),
-        "unread": unread,
+        "unread": [{"problem": name, "threads": count} for name, count in sorted(unread.items())],
         "next": None if page.next is None else encode_cursor(_USE, page.next),
     }
 

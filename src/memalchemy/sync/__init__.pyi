@@ -2201,7 +2201,7 @@ class Inspector:
         """Return tokens, cost and calls of tools by day, for 500 threads at a time.
 
         The first page is that of the threads written last. Messages without a time count on the day
-        of their thread's newest step. ``unread`` is the number of threads that were not read.
+        of their thread's newest step. ``unread`` says how many threads were not read, and why.
         """
 
     def writes(

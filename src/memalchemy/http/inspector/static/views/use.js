@@ -23,7 +23,7 @@ export function use({ root, parameters, signal, title }) {
     const got = await get("use", { cursor }, signal);
     for (const name of ["models", "tools", "agents"]) sums[name].push(...got[name]);
     sums.looked += got.looked;
-    sums.unread += got.unread;
+    sums.unread += got.unread.reduce((sum, one) => sum + one.threads, 0);
     sums.next = got.next;
     measure ??= sums.models.some((row) => row.cost_usd) ? "cost" : sums.models.length ? "tokens" : "answers";
   }

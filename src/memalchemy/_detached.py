@@ -36,7 +36,7 @@ def create_loop() -> asyncio.AbstractEventLoop:
     return Context().run(asyncio.SelectorEventLoop)
 
 
-async def connect(
+async def create_connection(
     open_: Callable[..., Coroutine[Any, Any, Any]],
     *args: Any,
     terminate: Callable[[Any], object] = methodcaller("terminate"),

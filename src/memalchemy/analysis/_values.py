@@ -73,7 +73,7 @@ def _plain_tree(value: Any) -> Any:
     return _plain_tree(_to_json_type(value))
 
 
-def framework_of(namespace: tuple[str, ...]) -> str | None:
+def adapter_root_of(namespace: tuple[str, ...]) -> str | None:
     """Return the root of the adapter to which a namespace belongs; ``None`` of one's own."""
     declared = ADAPTERS.of(namespace)
     return None if declared is None else declared.root

@@ -42,6 +42,12 @@ class AddedMessages:
         listed = list(infos)
         known = {info.checkpoint_id for info in listed}
         self._children = Counter(info.parent_id for info in listed if info.parent_id in known)
+        self._channels = {
+            name
+            for info in listed
+            for view in views_of(info.namespace)
+            for name in view.channels_of_writes(info.metadata)
+        }
         self._held: dict[str, _Held] = {}
         self._last = _Held()
 
@@ -49,7 +55,7 @@ class AddedMessages:
         """Return the messages that a state adds, `unwrapped`, each with its place in the state."""
         before = self._last if info.parent_id is None else self._held.get(info.parent_id)
         before = self._last if before is None else before
-        state, channels = _with_channels_of_writes(info, snapshot.state, before)
+        state, channels = _with_channels_of_writes(self._channels, snapshot.state, before)
         found = messages_of(state, info.namespace)
         messages = [] if found is None else found[1]
         digests, added = [], []
@@ -88,12 +94,9 @@ class AddedMessages:
 
 
 def _with_channels_of_writes(
-    info: CheckpointInfo, state: Any, before: _Held
+    declared: Iterable[str], state: Any, before: _Held
 ) -> tuple[Any, dict[str, Any]]:
     """Return a state with the channels that earlier steps' writes make up, and their values."""
-    declared = {
-        name for view in views_of(info.namespace) for name in view.channels_of_writes(info.metadata)
-    }
     channels: dict[str, Any] = {}
     made: dict[str, Any] = {}
     for name in declared if isinstance(state, dict) else ():

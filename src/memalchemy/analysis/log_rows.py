@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from memalchemy.analysis._values import framework_of, json_text, text
+from memalchemy.analysis._values import adapter_root_of, json_text, text
 from memalchemy.analysis.steps import LogHead, Step
 from memalchemy.analysis.tool_calls import OpenCalls
 from memalchemy.contracts import LogInfo
@@ -32,7 +32,7 @@ def place_of(tenant: str, thread_id: str, namespace: tuple[str, ...]) -> Row:
         "tenant": text(tenant),
         "thread": text(thread_id),
         "namespace": text(format_namespace(namespace)),
-        "framework": framework_of(namespace),
+        "framework": adapter_root_of(namespace),
     }
 
 

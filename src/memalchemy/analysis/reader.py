@@ -15,7 +15,7 @@ from memalchemy.analysis._values import json_text
 from memalchemy.analysis.log_rows import LogRows, Rows, thread_row
 from memalchemy.analysis.selection import Selection
 from memalchemy.analysis.steps import LogHead, read_steps
-from memalchemy.analysis.store_rows import item_row, memory_row, read_items
+from memalchemy.analysis.store_rows import item_row, memory_row, selected_items
 from memalchemy.analysis.tables import OF_LOGS, OF_STORES, table_of
 from memalchemy.checkpoints.forget import selected_threads
 from memalchemy.database import Database
@@ -100,7 +100,7 @@ class Reader:
     ) -> AsyncGenerator[tuple[str, Row]]:
         """Yield the rows of stores, of the *wanted* tables."""
         chosen = frozenset(wanted)
-        async for item in read_items(self.db, selection, self.damage):
+        async for item in selected_items(self.db, selection, self.damage):
             if "items" in chosen:
                 yield "items", item_row(self.db.tenant, item)
             if "memories" in chosen and (row := memory_row(self.db.tenant, item)) is not None:

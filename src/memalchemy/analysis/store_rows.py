@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-from memalchemy.analysis._values import framework_of, json_text, text
+from memalchemy.analysis._values import adapter_root_of, json_text, text
 from memalchemy.analysis.selection import Selection
 from memalchemy.contracts import StoreItem
 from memalchemy.database import Database
@@ -24,7 +24,7 @@ _MEMORIES = ("fact", "episode", "memory")
 """Kinds of items that are memories."""
 
 
-async def read_items(
+async def selected_items(
     db: Database, selection: Selection, unreadable: Damage
 ) -> AsyncIterator[StoreItem]:
     """Yield the selected items, without those that are an adapter's own; by namespace and key.
@@ -85,7 +85,7 @@ async def _items_of(
 def item_row(tenant: str, item: StoreItem) -> Row:
     """Return the row of an item."""
     return _place_of(tenant, item) | {
-        "framework": framework_of(item.namespace),
+        "framework": adapter_root_of(item.namespace),
         "value": json_text(item.value),
         "metadata": json_text(item.metadata),
         "version": item.version,

@@ -1,4 +1,4 @@
-"""Sums of rows: messages, calls of tools and usage by who, what and when."""
+"""RowSums of rows: messages, calls of tools and usage by who, what and when."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ _MEASURES: dict[str, dict[str, _Measure]] = {
 }
 
 
-class Sums:
-    """Sums of the rows of a table, by some dimensions. What no row states is ``None``.
+class RowSums:
+    """RowSums of the rows of a table, by some dimensions. What no row states is ``None``.
 
     Raises:
         InvalidArgument: the table cannot be summed up by one of them.

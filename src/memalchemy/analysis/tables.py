@@ -37,7 +37,7 @@ class AnalysisTable:
 _LOG = (
     Column("tenant", "text", "the tenant"),
     Column("thread", "text", "the thread's id"),
-    Column("namespace", "text", "the namespace, as the command line writes it: `langgraph`, `/`"),
+    Column("namespace", "text", "the namespace, as the command line writes it: `planner/eu`, `/`"),
     Column("framework", "text", "the framework that keeps it; NULL of your own"),
 )
 _STEP = (

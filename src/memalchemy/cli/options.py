@@ -177,6 +177,10 @@ OnlyNamespaceOption = Annotated[
         help="Only this namespace, such as langgraph, instead of all; / is the root.",
     ),
 ]
+FrameworkOption = Annotated[
+    str | None,
+    typer.Option("--framework", metavar="NAME", help="Only of this framework, such as langgraph."),
+]
 PrefixOption = Annotated[
     bool, typer.Option("--prefix", help="Include the namespaces below NAMESPACE.")
 ]

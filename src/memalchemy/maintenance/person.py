@@ -72,7 +72,7 @@ async def find_person(
     )
 
 
-async def erase_person(
+async def forget_person(
     db: Database, found: PersonData, *, connection: HostConnection | None = None
 ) -> int:
     """Erase what `find_person` found; return the number of checkpoints, entries and items."""

@@ -575,7 +575,7 @@ class Analysis:
         """Yield the rows of a table as record batches of Arrow, as `rows` does.
 
         Raises:
-            DriverMissing: pyarrow is not installed: ``pip install 'memalchemy[analysis]'``.
+            DriverMissing: pyarrow is not installed; the extra ``analysis`` has it.
             InvalidArgument: there is no such table, or the selection makes no sense.
         """
 
@@ -601,8 +601,7 @@ class Analysis:
             selection: arguments of `Selection`, without a cache.
 
         Raises:
-            DriverMissing: duckdb or pyarrow is not installed: ``pip install
-                'memalchemy[analysis]'``.
+            DriverMissing: duckdb or pyarrow is not installed; the extra ``analysis`` has them.
             InvalidArgument: an argument makes no sense.
             CapabilityMissing: a cache of an encrypted database, without *plaintext*.
             Conflict, DatabaseUnreachable: the file is another database's, or cannot be opened.

@@ -148,7 +148,7 @@ async def _forget_person(
     ctx: Context, person: str, keep: list[str], *, dry_run: bool, yes: bool
 ) -> None:
     """Show what is stored of a person, ask, erase it, and say what is left."""
-    from memalchemy.maintenance.person import erase_person, find_person
+    from memalchemy.maintenance.person import find_person, forget_person
 
     if not person.strip():
         raise UsageError("--person is empty: is the variable set that it was to have?")
@@ -169,7 +169,7 @@ async def _forget_person(
         if not ctx.as_data:
             for line in lines:
                 ctx.terminal.print(line)
-        erase = partial(erase_person, db, found)
+        erase = partial(forget_person, db, found)
         amount = 0 if yes and not dry_run else await _count_erased(db, erase)
         if dry_run:
             said = f"{_format_count(amount, False)} of {person!r}"

@@ -14,7 +14,12 @@ from memalchemy.cli.context import Context
 from memalchemy.cli.exit_codes import CORRUPT
 from memalchemy.cli.formatting import count
 from memalchemy.cli.moments import parse_moment
-from memalchemy.cli.options import MetadataOption, OnlyNamespaceOption, PrefixOption
+from memalchemy.cli.options import (
+    FrameworkOption,
+    MetadataOption,
+    OnlyNamespaceOption,
+    PrefixOption,
+)
 from memalchemy.cli.parsers import parse_metadata, parse_namespace
 from memalchemy.cli.thread_arguments import ThreadOption
 from memalchemy.cli.usage_errors import UsageError, usage_errors
@@ -27,10 +32,6 @@ Row = dict[str, Any]
 
 PatternOption = Annotated[
     str, typer.Option("--pattern", metavar="GLOB", help="Glob over the whole id: *, ?, [a-z].")
-]
-FrameworkOption = Annotated[
-    str | None,
-    typer.Option("--framework", metavar="NAME", help="Only of this framework, such as langgraph."),
 ]
 SinceOption = Annotated[
     str | None,
@@ -122,7 +123,7 @@ async def _print(
     limit: int | None,
     parquet: Path | None,
 ) -> None:
-    from memalchemy.analysis.sums import Sums
+    from memalchemy.analysis.sums import RowSums
     from memalchemy.analysis.tables import table_of
     from memalchemy.cli.row_output import (
         SHOWN,
@@ -136,7 +137,7 @@ async def _print(
     declared = table_of(table)
     batches: AsyncIterator[list[Row]] = analysis.rows(table, **selection)
     if by:
-        sums = Sums(table, [name for one in by for name in one.split(",")])
+        sums = RowSums(table, [name for one in by for name in one.split(",")])
         async for batch in batches:
             sums.add(batch)
         rows = sums.rows()[:limit]

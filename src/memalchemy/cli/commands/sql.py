@@ -16,7 +16,6 @@ import typer
 from memalchemy.cli import ctrl_c
 from memalchemy.cli.command import command
 from memalchemy.cli.commands.rows import (
-    FrameworkOption,
     ParquetOption,
     SinceOption,
     UntilOption,
@@ -26,7 +25,12 @@ from memalchemy.cli.context import Context
 from memalchemy.cli.exit_codes import DATABASE
 from memalchemy.cli.formatting import count
 from memalchemy.cli.moments import parse_moment
-from memalchemy.cli.options import MetadataOption, OnlyNamespaceOption, PrefixOption
+from memalchemy.cli.options import (
+    FrameworkOption,
+    MetadataOption,
+    OnlyNamespaceOption,
+    PrefixOption,
+)
 from memalchemy.cli.parsers import (
     parse_duration,
     parse_metadata,

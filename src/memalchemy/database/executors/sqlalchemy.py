@@ -339,9 +339,11 @@ def _connecting_detached(options: dict[str, Any]) -> dict[str, Any]:
     import asyncpg  # an optional dependency
 
     if "async_creator" in options:
-        return options | {"async_creator": partial(_detached.connect, options["async_creator"])}
+        return options | {
+            "async_creator": partial(_detached.create_connection, options["async_creator"])
+        }
     connecting = {
-        "async_creator_fn": partial(_detached.connect, asyncpg.connect),
+        "async_creator_fn": partial(_detached.create_connection, asyncpg.connect),
         # asyncpg would forget a prepared statement after 300 seconds, by a timer that keeps the
         # context of the caller who was the first to use it. It keeps the last hundred of them.
         "max_cached_statement_lifetime": 0,

@@ -62,7 +62,7 @@ class _Backend:
         await self._backend.sleep(seconds)
 
     async def _connect(self, open_: Any, *args: Any, **options: Any) -> Any:
-        stream = await _detached.connect(open_, *args, terminate=abandon, **options)
+        stream = await _detached.create_connection(open_, *args, terminate=abandon, **options)
         self._opened.add(stream)
         return stream
 

@@ -1,0 +1,201 @@
+"""What frameworks store through their adapters, as rows: messages, calls of tools, usage."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from google.adk.events import Event
+from google.genai import types
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langgraph.channels import DeltaChannel
+from langgraph.graph import END, START, MessagesState, StateGraph
+from pydantic_ai.conversation import Conversation
+from pydantic_ai.messages import (
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.usage import RequestUsage
+from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
+
+from memalchemy import Database
+from memalchemy.analysis import Analysis
+from memalchemy.integrations.google_adk import MemalchemySessionService
+from memalchemy.integrations.langchain import MemalchemyChatMessageHistory
+from memalchemy.integrations.langgraph import MemalchemySaver
+from memalchemy.integrations.openai_agents import MemalchemySession
+from memalchemy.integrations.pydantic_ai import MemalchemyConversationStore
+from memalchemy.integrations.strands import MemalchemySessionRepository
+
+sys.path.append(str(Path(__file__).parent.parent / "analysis"))
+from histories import rows_of
+
+ASKED, SAID = "Weather in Rome?", "It is sunny."
+USED: Any = {"input_tokens": 10, "output_tokens": 3, "total_tokens": 13}
+
+
+def called() -> AIMessage:
+    call = {"id": "c1", "name": "weather", "args": {"city": "Rome"}}
+    return AIMessage("", tool_calls=[call])
+
+
+def answered() -> AIMessage:
+    return AIMessage(SAID, usage_metadata=USED, response_metadata={"model_name": "m"})
+
+
+async def langgraph(db: Database) -> None:
+    builder = StateGraph(MessagesState)
+    builder.add_node("call", lambda _: {"messages": [called()]})
+    builder.add_node("tool", lambda _: {"messages": [ToolMessage("sunny", tool_call_id="c1")]})
+    builder.add_node("answer", lambda _: {"messages": [answered()]})
+    for one, next_ in ((START, "call"), ("call", "tool"), ("tool", "answer"), ("answer", END)):
+        builder.add_edge(one, next_)
+    graph = builder.compile(checkpointer=MemalchemySaver(db))
+    config: Any = {"configurable": {"thread_id": "t"}}
+    await graph.ainvoke({"messages": [HumanMessage(ASKED)]}, config)
+
+
+async def langchain(db: Database) -> None:
+    history = MemalchemyChatMessageHistory(db, session_id="t")
+    result = ToolMessage("sunny", tool_call_id="c1")
+    await history.aadd_messages([HumanMessage(ASKED), called(), result, answered()])
+
+
+async def openai_agents(db: Database) -> None:
+    items: list[Any] = [
+        {"role": "user", "content": ASKED},
+        {
+            "type": "function_call",
+            "call_id": "c1",
+            "name": "weather",
+            "arguments": '{"city": "Rome"}',
+        },
+        {"type": "function_call_output", "call_id": "c1", "output": "sunny"},
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": SAID, "annotations": []}],
+        },
+    ]
+    await MemalchemySession("t", db).add_items(items)
+
+
+async def google_adk(db: Database) -> None:
+    service = MemalchemySessionService(db)
+    session = await service.create_session(app_name="app", user_id="ada", session_id="t")
+
+    def event(author: str, role: str, part: types.Part, **more: Any) -> Event:
+        content = types.Content(role=role, parts=[part])
+        return Event(author=author, invocation_id="i", content=content, **more)
+
+    call = types.FunctionCall(id="c1", name="weather", args={"city": "Rome"})
+    result = types.FunctionResponse(id="c1", name="weather", response={"result": "sunny"})
+    used = types.GenerateContentResponseUsageMetadata(
+        prompt_token_count=10, candidates_token_count=3
+    )
+    for one in (
+        event("user", "user", types.Part(text=ASKED)),
+        event("planner", "model", types.Part(function_call=call)),
+        event("planner", "user", types.Part(function_response=result)),
+        event("planner", "model", types.Part(text=SAID), usage_metadata=used, model_version="m"),
+    ):
+        await service.append_event(session, one)
+
+
+async def pydantic_ai(db: Database) -> None:
+    messages = [
+        ModelRequest([UserPromptPart(ASKED)]),
+        ModelResponse([ToolCallPart("weather", {"city": "Rome"}, tool_call_id="c1")]),
+        ModelRequest([ToolReturnPart("weather", "sunny", tool_call_id="c1")]),
+        ModelResponse(
+            [TextPart(SAID)], usage=RequestUsage(input_tokens=10, output_tokens=3), model_name="m"
+        ),
+    ]
+    store = MemalchemyConversationStore(db)
+    await store.save(Conversation(conversation_id="t", messages=list(messages)))
+
+
+async def strands(db: Database) -> None:
+    repository = MemalchemySessionRepository(db)
+    await repository.acreate_session(Session("t", SessionType.AGENT))
+    await repository.acreate_agent("t", SessionAgent("a", {}, {}))
+    use = {"toolUseId": "c1", "name": "weather", "input": {"city": "Rome"}}
+    result = {"toolUseId": "c1", "status": "success", "content": [{"text": "sunny"}]}
+    used = {"usage": {"inputTokens": 10, "outputTokens": 3, "totalTokens": 13}}
+    said: list[Any] = [
+        {"role": "user", "content": [{"text": ASKED}]},
+        {"role": "assistant", "content": [{"toolUse": use}]},
+        {"role": "user", "content": [{"toolResult": result}]},
+        {"role": "assistant", "content": [{"text": SAID}], "metadata": used},
+    ]
+    for number, message in enumerate(said):
+        await repository.acreate_message("t", "a", SessionMessage(message, number))
+
+
+FRAMEWORKS: dict[Callable[[Database], Awaitable[None]], tuple[str, str | None, bool]] = {
+    langgraph: ("langgraph", "m", True),
+    langchain: ("langchain", "m", True),
+    openai_agents: ("openai", None, False),
+    google_adk: ("google_adk", "m", True),
+    pydantic_ai: ("pydantic_ai", "m", True),
+    strands: ("strands", None, True),
+}
+"""The frameworks, each with its root, the model that it states, and whether it states tokens."""
+
+
+@pytest.mark.parametrize("store", FRAMEWORKS, ids=lambda one: one.__name__)
+async def test_a_dialogue_is_the_same_rows_in_every_framework(
+    db: Database, store: Callable[[Database], Awaitable[None]]
+) -> None:
+    root, model, states_usage = FRAMEWORKS[store]
+    await store(db)
+    analysis = Analysis(db)
+
+    messages = await rows_of(analysis, "messages")
+    (call,) = await rows_of(analysis, "tool_calls")
+    usage = await rows_of(analysis, "usage")
+
+    assert [row["role"] for row in messages] == ["user", "assistant", "tool", "assistant"]
+    assert [row["text"] for row in messages] == [ASKED, "", "sunny", SAID]
+    assert {row["framework"] for row in messages} == {root}
+    assert (call["name"], call["arguments"], call["result"]) == (
+        "weather",
+        '{"city":"Rome"}',
+        "sunny",
+    )
+    stated = [(row["model"], row["input_tokens"], row["output_tokens"]) for row in usage]
+    assert stated == [(model, 10, 3)] * states_usage
+    assert analysis.unreadable == []
+
+
+class Notes(TypedDict):
+    messages: Annotated[
+        list[Any],
+        DeltaChannel(
+            lambda before, writes: [*before, *(one for write in writes for one in write)],
+            list,
+            snapshot_frequency=4,
+        ),
+    ]
+
+
+async def test_messages_that_only_writes_hold_are_rows_once(db: Database) -> None:
+    builder = StateGraph(Notes)
+    builder.add_node("note", lambda state: {"messages": [AIMessage(f"n{len(state['messages'])}")]})
+    builder.add_edge(START, "note")
+    builder.add_edge("note", END)
+    graph: Any = builder.compile(checkpointer=MemalchemySaver(db))
+    config: Any = {"configurable": {"thread_id": "t"}}
+    expected: list[str] = []
+    for turn in range(7):
+        values = await graph.ainvoke({"messages": [HumanMessage(f"turn {turn}")]}, config)
+        expected = [one.content for one in values["messages"]]
+
+    assert [row["text"] for row in await rows_of(Analysis(db), "messages")] == expected

@@ -91,6 +91,7 @@ class View:
     interrupts: Callable[[Mapping[str, Any]], list[tuple[Any, Any]] | None] = lambda _: None
     nodes: Callable[[Mapping[str, Any], Mapping[str, Any]], Sequence[str]] = lambda _, __: ()
     channels_of_writes: Callable[[Mapping[str, Any]], Iterable[str]] = lambda _: ()
+    usage: Callable[[Namespace, str], Namespace | None] = lambda _namespace, _thread: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

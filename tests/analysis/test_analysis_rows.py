@@ -205,6 +205,24 @@ async def test_lines_of_one_answer_of_claude_count_once(db: Database) -> None:
     assert len(await rows_of(Analysis(db), "messages")) == 2
 
 
+async def test_what_a_framework_states_beside_a_log_is_usage(db: Database) -> None:
+    for branch in ((), ("branch", "b")):
+        log = ThreadLog(db, namespace=("openai", *branch))
+        await log.append("t", {"role": "user", "content": "hi"})
+    store = Store(db)
+    stated = {"requests": 2, "input_tokens": 10, "output_tokens": 3, "total_tokens": 13}
+    details = {"input_tokens_details": {"cached_tokens": 4}, "output_tokens_details": None}
+    await store.put(("openai", "usage", "t", "main"), f"{1:012d}", stated | details)
+    await store.put(("openai", "usage", "t", "b"), f"{1:012d}", stated)
+    await store.put(("openai", "usage", "other", "main"), f"{1:012d}", stated)
+
+    rows = await rows_of(Analysis(db), "usage")
+
+    found = {row["namespace"]: (row["input_tokens"], row["cached_tokens"]) for row in rows}
+    assert found == {"openai": (10, 4), "openai/branch/b": (10, None)}
+    assert {(row["thread"], row["step"], row["position"]) for row in rows} == {("t", "1", 1)}
+
+
 async def test_items_and_memories(db: Database) -> None:
     store = Store(db)
     await store.put(

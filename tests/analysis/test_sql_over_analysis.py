@@ -244,6 +244,17 @@ async def test_a_cache_reads_only_what_has_changed(
     assert read == []
 
 
+async def test_usage_that_is_stated_beside_a_log_comes_into_the_cache(
+    db: Database, cache: Path
+) -> None:
+    await ThreadLog(db, namespace=("openai",)).append("t", {"role": "user", "content": "hi"})
+    place = ("openai", "usage", "t", "main")
+    for tokens in (1, 2, 2):
+        await Store(db).put(place, f"{1:012d}", {"input_tokens": tokens})
+        assert await cached(db, cache) == await stored_tables(db)
+        assert {row[7] for row in (await cached(db, cache))["usage"]} == {tokens}
+
+
 async def test_what_was_erased_is_not_in_the_bytes_of_the_cache(db: Database, cache: Path) -> None:
     words = "incompressible-secret-" + random.Random(1).randbytes(40).hex()
     said = {"messages": [{"role": "user", "content": words}]}

@@ -65,7 +65,7 @@ async def refresh(
     try:
         cache.begin()
         async for heads in reader.log_heads(EVERYTHING, order="name"):
-            for head in cache.changed(heads):
+            for head in cache.changed([await reader.with_usage_mark(head) for head in heads]):
                 missed = len(reader.damage.errors)
                 await cache.insert(reader.rows_of_logs([head], OF_LOGS, EVERYTHING))
                 if len(reader.damage.errors) == missed:  # otherwise it is read, and told, again

@@ -9,7 +9,7 @@ from typing import Any
 from memalchemy.analysis._values import adapter_root_of, json_text, text
 from memalchemy.analysis.steps import LogHead, Step
 from memalchemy.analysis.tool_calls import OpenCalls
-from memalchemy.contracts import LogInfo
+from memalchemy.contracts import LogInfo, StoreItem
 from memalchemy.keys import format_namespace
 from memalchemy.stored_messages import message_record, time_of
 from memalchemy.usage import (
@@ -97,6 +97,14 @@ class LogRows:
                 stated.append((shared, usage))
         yield from _usage_rows(place | {"position": None} | who | {"time": step.time}, step, stated)
 
+    def of_usage_item(self, item: StoreItem) -> Rows:
+        """Yield the row of an item that states what a turn took, if it states a number."""
+        usage = usage_of(item.value) if isinstance(item.value, Mapping) else None
+        if usage is not None:
+            position = int(item.key)
+            place = self._log | {"step": str(position), "position": position}
+            yield "usage", place | self._who | {"time": item.updated_at} | _columns_of(usage)
+
     def rest(self) -> Rows:
         """Yield the calls of tools that have no result in the log."""
         yield from (("tool_calls", row) for row in self._calls.rest())
@@ -137,12 +145,11 @@ def _usage_rows(place: Row, step: Step, stated: list[tuple[Row, Usage]]) -> Rows
         own = {name: one for name, one in asdict(noted).items() if one is not None}
         stated = [(place, replace(total, **own))]
     for shared, usage in stated:
-        yield "usage", shared | {name: text_or_number(one) for name, one in asdict(usage).items()}
+        yield "usage", shared | _columns_of(usage)
 
 
-def text_or_number(value: Any) -> Any:
-    """Return a value of a `Usage` as a table takes it."""
-    return text(value) if isinstance(value, str) else value
+def _columns_of(usage: Usage) -> Row:
+    return asdict(usage) | {"model": text(usage.model)}
 
 
 def _who(metadata: Mapping[str, Any]) -> Row:

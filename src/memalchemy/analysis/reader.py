@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,12 @@ from memalchemy.analysis import _statements as statements
 from memalchemy.analysis._values import json_text
 from memalchemy.analysis.log_rows import LogRows, Rows, thread_row
 from memalchemy.analysis.selection import Selection
-from memalchemy.analysis.steps import LogHead, read_steps
+from memalchemy.analysis.steps import (
+    LogHead,
+    read_steps,
+    read_usage_items,
+    usage_namespace_of,
+)
 from memalchemy.analysis.store_rows import item_row, memory_row, selected_items
 from memalchemy.analysis.tables import OF_LOGS, OF_STORES, table_of
 from memalchemy.checkpoints.forget import selected_threads
@@ -25,6 +31,7 @@ from memalchemy.log.listing import describe_logs, range_of_glob
 from memalchemy.log.scan import scan
 from memalchemy.log.tables import truncate_to_second
 from memalchemy.protection.proven_jobs import Damage
+from memalchemy.store import Store
 
 Row = dict[str, Any]
 
@@ -94,6 +101,19 @@ class Reader:
                     yield found
             for found in _only(chosen, rows.rest()):
                 yield found
+            if "usage" in chosen:
+                async for item in read_usage_items(self.db, head, selection, self.damage):
+                    for found in rows.of_usage_item(item):
+                        yield found
+
+    async def with_usage_mark(self, head: LogHead) -> LogHead:
+        """Return a head whose mark changes with what is stated beside the log, too."""
+        namespace = usage_namespace_of(head.namespace, head.thread_id)
+        if namespace is None:
+            return head
+        newest = await Store(self.db).list_items(namespace, limit=1)
+        written = [f"{item.updated_at.isoformat()} {item.version}" for item in newest]
+        return replace(head, mark=f"{head.mark} {written}")
 
     async def rows_of_stores(
         self, wanted: Iterable[str], selection: Selection

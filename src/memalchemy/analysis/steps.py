@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from memalchemy.adapters import ADAPTERS
 from memalchemy.analysis.added_messages import AddedMessages
 from memalchemy.analysis.selection import Selection
 from memalchemy.checkpoints import Checkpointer
-from memalchemy.contracts import CheckpointInfo, Entry, Snapshot
+from memalchemy.contracts import CheckpointInfo, Entry, Snapshot, StoreItem
 from memalchemy.database import Database
 from memalchemy.errors import MemalchemyError
 from memalchemy.protection.proven_jobs import ERRORS, Damage, is_damage
+from memalchemy.store import Store
 from memalchemy.stored_messages import unwrapped
 from memalchemy.threads import ThreadLog
 
@@ -74,6 +76,25 @@ async def read_steps(
     if head.has_entries:
         async for step in _read_entries(db, head, selection, unreadable):
             yield step
+
+
+async def read_usage_items(
+    db: Database, head: LogHead, selection: Selection, unreadable: Damage
+) -> AsyncIterator[StoreItem]:
+    """Yield the items in which the framework of a log states what its turns took."""
+    namespace = usage_namespace_of(head.namespace, head.thread_id)
+    if namespace is None:
+        return
+    with unreadable.noted():
+        async for item in Store(db).iter_items(namespace, order="key"):
+            if item.key.isdigit() and selection.has_time(item.updated_at):
+                yield item
+
+
+def usage_namespace_of(namespace: tuple[str, ...], thread_id: str) -> tuple[str, ...] | None:
+    """Return the namespace of those items; ``None`` if the framework has none for the log."""
+    declared = ADAPTERS.of(namespace)
+    return None if declared is None else declared.view.usage(namespace, thread_id)
 
 
 async def _read_checkpoints(

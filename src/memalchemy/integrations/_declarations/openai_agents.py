@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memalchemy.adapters import AdapterDeclaration, Namespace, Path, ThreadParts, View
-from memalchemy.importers.openai_session_namespaces import ROOT
+from memalchemy.importers.openai_session_namespaces import ROOT, branch_of, usage_namespace
 
 
 def _is_branch(main: Namespace, other: Namespace) -> bool:
@@ -48,9 +48,19 @@ def _call_id(interruption: Any) -> Any:
     return raw.get("call_id") or raw.get("callId") if isinstance(raw, dict) else None
 
 
+def _usage_of_turns(namespace: Namespace, thread_id: str) -> Namespace | None:
+    branch = branch_of(namespace)
+    return None if branch is None else usage_namespace(thread_id, branch)
+
+
 DECLARATION = AdapterDeclaration(
     root=ROOT,
     title="OpenAI Agents SDK",
     parts=ThreadParts(_is_branch),
-    view=View(objects={"raw_item": _raw_item}, messages=_messages_of_run, interrupts=_interrupts),
+    view=View(
+        objects={"raw_item": _raw_item},
+        messages=_messages_of_run,
+        interrupts=_interrupts,
+        usage=_usage_of_turns,
+    ),
 )

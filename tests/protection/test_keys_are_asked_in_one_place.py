@@ -46,6 +46,7 @@ MAY_ASK: dict[str, str] = {
     "maintenance/verify/items.py": "reports what it could not check without keys",
     "maintenance/verify/logs.py": "reports what it could not open without keys",
     "maintenance/verify/words.py": "an encrypted database may never have had words",
+    "analysis/duckdb_cache.py": "writes no unencrypted copy of an encrypted database unasked",
     "inspection/inspector.py": "shows whether a database is encrypted",
     "log/copy.py": "the database copies rows, which have to be sealed for their new places",
     "memory/_encryption.py": "names of texts are made with the key, and differ by namespace then",

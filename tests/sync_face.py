@@ -94,6 +94,7 @@ def shim(synchronous: Any) -> Any:
     of = synchronous._of
     members: dict[str, Any] = {"_class": synchronous, "__doc__": of.__doc__}
     members["__class__"] = property(lambda self: of)  # `isinstance` goes by it
+    members["__module__"] = of.__module__
     for name in dir(of):
         member = inspect.getattr_static(of, name)
         if name.startswith("_"):
@@ -108,6 +109,9 @@ def shim(synchronous: Any) -> Any:
             members[name] = _block(name)
         else:
             members[name] = _plain(name)
+        if inspect.isfunction(member):
+            # Tests ask methods what parameters they take.
+            functools.update_wrapper(members[name], member)
     return type(of.__name__, (Shim,), members)
 
 

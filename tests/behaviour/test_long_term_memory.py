@@ -395,6 +395,7 @@ async def test_background_extraction_ends_by_drain_and_keeps_the_order_of_sessio
     assert item.version == 6
 
 
+@pytest.mark.asyncio_only("a caller without await has one extraction after the other")
 async def test_at_most_so_many_extractions_run_at_once(store: Store) -> None:
     running, most = 0, 0
 

@@ -70,8 +70,10 @@ def tenant(shared_url: str, database: str) -> str:
 
 
 @pytest.fixture
-async def db(shared_url: str, tenant: str) -> AsyncIterator[Database]:
+async def db(shared_url: str, tenant: str, database: str) -> AsyncIterator[Database]:
     async with Database(shared_url, tenant=tenant) as made:
+        if database == "sqlite-memory":  # it began with this object
+            await Store(made).put_batch(items())
         yield made
 
 

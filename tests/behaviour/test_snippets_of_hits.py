@@ -181,14 +181,16 @@ async def _damage(db: Database, thread_id: str) -> None:
 
 
 @pytest.mark.parametrize("shown", [_of_steps, _of_steps_on_a_page])
-async def test_a_state_that_cannot_be_read_leaves_the_words(db: Database, shown: Shown) -> None:
+async def test_a_state_that_cannot_be_read_leaves_the_words(
+    db: Database, shown: Shown, reopen: Callable[[], Database]
+) -> None:
     checkpointer = memalchemy.Checkpointer(db)
     for thread in ("whole", "damaged", "other"):
         await checkpointer.save({"text": f"The parcel -- {thread}!"}, thread)
     await _damage(db, "damaged")
 
     with pytest.raises(Corrupt):
-        await memalchemy.Checkpointer(db).load("damaged")
+        await memalchemy.Checkpointer(reopen()).load("damaged")
     found = set(await shown(db, "parcel"))
     assert found >= {"The parcel -- whole!", "The parcel -- other!"}
     assert any("parcel" in one and "damaged" in one and "--" not in one for one in found)

@@ -114,9 +114,11 @@ def _fill(url: str, corpus: Corpus) -> str:
 
 
 @pytest.fixture
-async def clustered(filled: tuple[str, str]) -> AsyncIterator[Store]:
+async def clustered(filled: tuple[str, str], database: str, corpus: Corpus) -> AsyncIterator[Store]:
     url, tenant = filled
     async with Database(url, tenant=tenant) as db:
+        if database == "sqlite-memory":  # it began with this object
+            await corpus.put(db)
         yield Store(db)
 
 
@@ -234,6 +236,7 @@ def statements() -> Iterator[list[str]]:
         stop()
 
 
+@pytest.mark.needs("an index of fields")
 async def test_a_filter_that_matches_nothing_takes_few_statements(clustered: Store) -> None:
     with statements() as sent:
         hits = await clustered.search(
@@ -254,6 +257,7 @@ EITHER = [
 ]
 
 
+@pytest.mark.needs("an index of fields")
 @pytest.mark.parametrize("filter", EITHER, ids=["plain", "with more", "nested"])
 async def test_a_field_that_equals_one_or_another_is_narrowed_as_by_a_list(
     clustered: Store, corpus: Corpus, filter: dict[str, Any]
@@ -273,6 +277,7 @@ async def test_a_field_that_equals_one_or_another_is_narrowed_as_by_a_list(
     assert await search({"cluster": {"$not": {"$nin": [3, 5]}}}) == (found, False)
 
 
+@pytest.mark.needs("an index of fields")
 async def test_alternatives_of_which_none_exists_are_no_candidates(db: Database) -> None:
     store = Store(db, index_text=False)
     await store.put_batch(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from alembic.config import CommandLine
 from benchmarks import __main__ as benchmarks
 from typer._click import exceptions as refusals
@@ -111,7 +112,7 @@ def _memalchemy(named: Named, config: pytest.Config) -> str | None:
         return error.format_message() if named.whole else None
     except refusals.UsageError as error:
         return error.format_message()
-    except refusals.Exit:
+    except typer.Exit:
         return None  # --help
 
 

@@ -42,6 +42,9 @@ REASONS: dict[tuple[str, str], str] = {
     ("codec/compression.py", "zlib.decompressobj"): "inflates to a given limit at most",
     ("codec/compression.py", "decompressor.decompress"): "inflates to a given limit at most",
     ("codec/compression.py", "inflate.decompress"): "inflates to a given limit at most",
+    ("codec/compression.py", "_decompressor(dictionary).decompress"): (
+        "inflates to a given limit at most"
+    ),
     ("codec/deltas.py", "decompress"): "that of codec/compression.py, with a limit",
     ("codec/payloads.py", "decompress"): "that of codec/compression.py, with a limit",
     ("http/server/_compression.py", "zlib.decompressobj"): "inflates to a given limit at most",

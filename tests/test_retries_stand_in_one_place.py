@@ -89,6 +89,8 @@ _CANCELLED = "it waits on although it was cancelled"
 _SECOND_LOOK = "a second statement tells whether a row was made by others or is not as required"
 
 REASONS = {
+    "analysis/steps.py _range_until_damage": "it halves a page until it has the damaged entry",
+    "analysis/steps.py _read_entries": "it reads one page after another, and steps over damage",
     "_bounds.py _decoded_memory": "it looks at one file after another",
     "cli/checkpoint_references.py is_ancestor": _STEPS,
     "cli/commands/demo_transcript.py _worker_log": _STEPS,
@@ -99,7 +101,7 @@ REASONS = {
     "first statement of a transaction, which runs in a greenlet",
     "database/program_runner.py run_program": _FORWARDS,
     "database/sqlite/executor.py SQLiteExecutor._back_up": _ONE_MOMENT,
-    "database/sqlite/readers.py _Reader._settled_outcome": _ONE_MOMENT,
+    "database/sqlite/readers.py _Reader._outcome": _ONE_MOMENT,
     "database/sqlite/shrink.py _empty_wal": "it pauses as long as each of its steps took",
     "database/thread_future.py wait_uncancelled": _CANCELLED,
     "http/client/_transport.py Transport.send": "the retry of lost connections of HTTP, which "

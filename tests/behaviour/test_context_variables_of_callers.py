@@ -181,6 +181,8 @@ STARTS = {
 HELPER = "_detached.py"
 
 ENDS_WITH_ITS_CALL = {
+    "analysis/connection.py: Timer": "interrupts the query of the block that starts it",
+    "cli/commands/sql.py: Thread": "ends the process",
     "cli/commands/serve.py: Timer": "ends the process",
     "context/_user_functions.py: Thread": "runs the caller's own function, in its context",
     "database/connection_lock.py: ensure_future": "the caller waits for its end",

@@ -26,6 +26,7 @@ JOINED = "the rows without a match are returned, and refused if they have to hav
 NAMES = dict.fromkeys(("threads.tenant", "threads.namespace"), NAMED)
 ALL_NAMES = {**NAMES, "threads.thread_id": NAMED}
 REASONS: dict[str, dict[str, str]] = {
+    "analysis._statements.list_marked_heads": {**ALL_NAMES, "threads.updated_at": NEXT},
     "checkpoints.listing.list_by_id": {**ALL_NAMES, "checkpoints.checkpoint_id": NEXT},
     "checkpoints.listing.list_by_metadata": {
         **NAMES,
@@ -77,11 +78,14 @@ HIDES = {"threads.head_id", "threads.expires_at", "threads.deleted_at"}
 """Columns that decide whether a log is there."""
 UNPROVEN: dict[str, str] = {
     **{f"checkpoints.listing.{name}": HELD for name in (
-        "list_checkpoints", "list_until", "measure_log", "read_checkpoint",
+        "list_checkpoints", "list_of_logs", "list_oldest", "list_until", "measure_log",
+        "read_checkpoint",
     )},
     **dict.fromkeys(("checkpoints.load.read_chain", "checkpoints.load.read_snapshot"), HELD),
     **{f"log.entries.{name}": HELD for name in ("count_entries", "read_changes", "read_entries")},
+    "log.entries.read_entries_of_logs": HELD,
     "log.entries.read_entries_of_threads": HELD,
+    "inspection._statements.read_newest_checkpoints": HELD,
     "inspection._statements.read_next_positions": HELD,
     **{f"inspection._statements.{name}": NUMBER for name in (
         "count_logs_of_namespaces", "sum_sampled_logs",

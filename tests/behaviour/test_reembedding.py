@@ -202,9 +202,9 @@ async def test_only_the_items_of_the_namespace_are_embedded(db: Database) -> Non
     store = Store(db, embedder=Embedder())
 
     await store.reembed(NS)
-    assert {key[0] for key in await vectors_in(db)} == {"/docs/"}
+    assert {key[0] for key in await vectors_in(db)} == {NS}
     await store.reembed(NS, prefix=True)
-    assert {key[0] for key in await vectors_in(db)} == {"/docs/", "/docs/below/"}
+    assert {key[0] for key in await vectors_in(db)} == {NS, (*NS, "below")}
     await store.reembed((), prefix=True)
     assert len(await vectors_in(db)) == 5
     assert await vectors_in(other) == {}

@@ -15,16 +15,16 @@ BEHAVIOUR = Path(__file__).parent.parent / "behaviour"
 OTHERS = {
     "of one thread, item or file": {
         "backup", "delete", "diff", "fork", "history", "show", "store get", "store put", "store rm",
-        "tail",
+        "restore", "tail",
     },
     "reads, and says what it could not read": {
-        "anchor", "check", "current", "export", "index show", "inspect", "log ls", "search",
-        "stats", "store export", "store ls", "store search", "tenants list", "tenants status",
-        "threads", "verify",
+        "anchor", "check", "current", "export", "index show", "inspect", "log ls", "messages",
+        "search", "sql", "stats", "store export", "store ls", "store search", "tenants list",
+        "tenants status", "threads", "tools", "usage", "verify",
     },
     "of the schema, or of an index": {
         "distribute", "downgrade", "grants", "index build", "index drop", "tenants enforce",
-        "tenants release", "upgrade",
+        "tenants release", "upgrade", "views",
     },
     "writes what it is given": {"demo", "generate-key", "import", "serve", "store import"},
 }  # fmt: skip

@@ -87,12 +87,15 @@ OTHERS = {
         "reembed", "rotate-keys", "sign", "store export", "store import", "store rm",
         "store sweep", "vacuum", "verify", "anchor",
     },
-    "sizes of files and pages, which nothing else counts": {"backup"},
+    "rows of messages, calls and usage, which tests/analysis compares with what was stored": {
+        "messages", "sql", "tools", "usage",
+    },
+    "sizes of files and pages, which nothing else counts": {"backup", "restore"},
     "versions of the schema": {"check", "current", "downgrade", "upgrade"},
     "a number that only the write itself knows": {"fork", "store put"},
     "no number and no time of what is stored": {
         "demo", "diff", "generate-key", "grants", "index build", "index drop", "index show",
-        "inspect", "serve", "tenants enforce", "tenants release", "tenants status",
+        "inspect", "serve", "tenants enforce", "tenants release", "tenants status", "views",
     },
 }  # fmt: skip
 """Commands that are not compared here, and why."""

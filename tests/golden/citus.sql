@@ -2149,7 +2149,7 @@ INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, 
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
     $8::BIGINT, $9::BYTEA, CAST($10::VARCHAR AS VECTOR))
 
--- maintenance.copy_items.list_vector_names()
+-- maintenance.copy_items.list_names_of_vectors()
 SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
   embeddings.part, embeddings.dimensions, embeddings.signature
 FROM embeddings

@@ -1979,7 +1979,7 @@ INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, 
 VALUES (:p_tenant, :p_namespace, :p_key, :p_field, :p_model, :p_part, :p_dimensions, :p_change,
     :p_signature, :p_vector)
 
--- maintenance.copy_items.list_vector_names()
+-- maintenance.copy_items.list_names_of_vectors()
 SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
   embeddings.part, embeddings.dimensions, embeddings.signature
 FROM embeddings

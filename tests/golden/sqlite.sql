@@ -2118,7 +2118,7 @@ INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions
     signature, vector)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
--- maintenance.copy_items.list_vector_names()
+-- maintenance.copy_items.list_names_of_vectors()
 SELECT embeddings.tenant, embeddings.namespace, embeddings."key", embeddings.field,
   embeddings.model, embeddings.part, embeddings.dimensions, embeddings.signature
 FROM embeddings

@@ -159,8 +159,8 @@ async def test_a_revision_finds_no_view_and_leaves_them_as_they_were(db: Databas
 @pytest.mark.parametrize("name", sorted(DIALECTS))
 def test_a_script_has_the_statements(name: str) -> None:
     dialect = DIALECTS[name]
-    made = views.script(dialect, None if dialect.single_writer else "memory")
-    dropped = views.script(dialect, dropping=True)
+    made = views.script_of_views(dialect, None if dialect.single_writer else "memory")
+    dropped = views.script_of_views(dialect, dropping=True)
 
     assert len(made) == len(dropped) == len(views.VIEWS)
     for view, create, drop in zip(views.VIEWS, made, dropped, strict=True):

@@ -49,20 +49,20 @@ async def test_an_empty_value_does_not_fit_where_one_must_be(db: Database, colum
     empty = b"" if column == "value" else ""
     row = item(tenant=db.tenant, **{column: empty})
 
-    said = await failing(db, lambda c: c.execute(insert(StoreItemRow).values(row)))
+    said = await failing(db, lambda c: c.execute(insert(StoreItemRow.__table__).values(row)))
     assert "null" in said.lower()
 
 
 async def test_a_value_longer_than_its_column_is_refused(db: Database) -> None:
     row = item(tenant=db.tenant, codec="x" * 17)
 
-    await failing(db, lambda c: c.execute(insert(StoreItemRow).values(row)))
+    await failing(db, lambda c: c.execute(insert(StoreItemRow.__table__).values(row)))
 
 
 async def test_a_long_text_is_for_large_columns_only(db: Database) -> None:
     long = "ü" * 2001
     row = item(tenant=db.tenant, search_text=long)
-    await db.run_sync(lambda c: c.execute(insert(StoreItemRow).values(row)))
+    await db.run_sync(lambda c: c.execute(insert(StoreItemRow.__table__).values(row)))
     looked_for = select(StoreItemRow.key).where(StoreItemRow.search_text == long)
 
     assert "ORA-01461" in await failing(db, lambda c: c.execute(looked_for))
@@ -88,7 +88,7 @@ async def test_the_programs_are_oracles(db: Database, checkpointer: Checkpointer
 
 
 async def test_a_statement_that_fails_leaves_its_transaction_alone(db: Database) -> None:
-    put = insert(StoreItemRow).values(item(tenant=db.tenant))
+    put = insert(StoreItemRow.__table__).values(item(tenant=db.tenant))
 
     def twice(c: Connection) -> int:
         c.execute(put)

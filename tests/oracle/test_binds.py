@@ -143,7 +143,9 @@ async def test_an_offset_is_taken_off_a_time_before_it_is_bound(
 ) -> None:
     when = datetime(2030, 1, 1, 12, 0, 0, 123456, tzinfo=timezone(timedelta(hours=5)))
     async with oracle.transaction() as tx:
-        await tx.execute(insert(StoreItemRow).values(item(created_at=when, updated_at=when)))
+        await tx.execute(
+            insert(StoreItemRow.__table__).values(item(created_at=when, updated_at=when))
+        )
 
     (call,) = server.calls
     assert call.binds["created_at"] == datetime(2030, 1, 1, 7, 0, 0, 123456)
@@ -155,7 +157,7 @@ async def test_a_vector_is_bound_as_the_drivers_array_of_floats(
     values = {name: "x" for name in ("tenant", "namespace", "key", "field", "model")}
     values |= {"part": 0, "dimensions": 2, "change": 1, "vector": [0.5, 1.0]}  # type: ignore[dict-item]
     async with oracle.transaction() as tx:
-        await tx.execute(insert(EmbeddingRow).values(values))
+        await tx.execute(insert(EmbeddingRow.__table__).values(values))
 
     (call,) = server.calls
     assert call.binds["vector"].typecode == "f"

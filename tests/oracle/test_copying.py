@@ -68,8 +68,8 @@ async def test_an_item_goes_to_oracle_with_its_vectors_as_float32(
     }  # fmt: skip
     async with Database(f"sqlite:///{tmp_path}/a.db", tenant="acme") as source:
         await source.migrate()
-        await source.run_sync(lambda c: c.execute(insert(StoreItemRow).values(item)))
-        await source.run_sync(lambda c: c.execute(insert(EmbeddingRow).values(vector)))
+        await source.run_sync(lambda c: c.execute(insert(StoreItemRow.__table__).values(item)))
+        await source.run_sync(lambda c: c.execute(insert(EmbeddingRow.__table__).values(vector)))
 
         with pytest.raises(Corrupt, match="store_items"):
             await copy(source, oracle)

@@ -94,10 +94,16 @@ async def fill(db: Database) -> None:
     await Checkpointer(db.for_tenant("zeta")).save({"whose": "zeta"}, "plain", "theirs")
     await run(
         db,
-        *(insert(StoreItemRow).values(item(name)) for name in ("one", "", "\ud800", "ü" * 9)),
-        *(insert(EmbeddingRow).values(vector("one", part, n)) for part, n in ((0, 3), (1, 700))),
-        insert(StoreItemRow).values(item("counter") | {"namespace": "/~memalchemy/"}),
-        insert(StoreItemRow).values(item("one", value="Words ü") | {"tenant": "zeta"}),
+        *(
+            insert(StoreItemRow.__table__).values(item(name))
+            for name in ("one", "", "\ud800", "ü" * 9)
+        ),
+        *(
+            insert(EmbeddingRow.__table__).values(vector("one", part, n))
+            for part, n in ((0, 3), (1, 700))
+        ),
+        insert(StoreItemRow.__table__).values(item("counter") | {"namespace": "/~memalchemy/"}),
+        insert(StoreItemRow.__table__).values(item("one", value="Words ü") | {"tenant": "zeta"}),
     )
 
 

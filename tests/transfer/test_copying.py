@@ -92,7 +92,7 @@ async def test_a_second_run_changes_nothing_and_a_later_one_brings_what_came_sin
         source,
         update(StoreItemRow).where(StoreItemRow.key == "one").values(later),
         delete(EmbeddingRow).where(EmbeddingRow.part == 0),
-        insert(EmbeddingRow).values(vector("", 1, 5)),
+        insert(EmbeddingRow.__table__).values(vector("", 1, 5)),
     )
 
     third = await copy(source, target, all_tenants=True)
@@ -135,7 +135,7 @@ async def test_a_target_that_holds_something_else_is_refused_and_left_as_it_is(
 ) -> None:
     for thread in ("a", "m", "z"):
         await Checkpointer(source).save({"n": 1}, thread, "one")
-    await run(source, insert(StoreItemRow).values(item("one")))
+    await run(source, insert(StoreItemRow.__table__).values(item("one")))
     if "after a copy" in theirs:
         await copy(source, target)
         await Checkpointer(source).save({"n": 2}, "a", "two")
@@ -153,7 +153,10 @@ async def test_a_target_that_holds_something_else_is_refused_and_left_as_it_is(
     else:
         changed = stored(b"theirs") | {"updated_at": WHEN + timedelta(days=2)}
         version = 2 if theirs == "item" else 4
-        await run(target, insert(StoreItemRow).values(item("one") | changed | {"version": version}))
+        await run(
+            target,
+            insert(StoreItemRow.__table__).values(item("one") | changed | {"version": version}),
+        )
     before = await everything(target)
 
     with pytest.raises(Conflict, match="something else") as refused:

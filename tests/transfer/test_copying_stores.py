@@ -50,7 +50,7 @@ async def answers(store: Store) -> list[Any]:
 
 async def counters(db: Database) -> int:
     def job(connection: Any) -> int:
-        own = select(StoreItemRow.key).where(StoreItemRow.namespace == COUNTERS)
+        own = select(StoreItemRow.key).where(StoreItemRow.path == COUNTERS)
         return len(connection.execute(own).all())
 
     return await db.run_sync(job)

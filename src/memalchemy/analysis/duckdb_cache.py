@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from memalchemy._fork_safe_locks import create_lock
 from memalchemy.analysis.connection import (
     create_table,
     import_duckdb,
@@ -32,7 +32,7 @@ from memalchemy.analysis.tables import OF_LOGS, OF_STORES, TABLES
 from memalchemy.dialects import parse_url
 from memalchemy.errors import CapabilityMissing, Conflict, DatabaseUnreachable
 
-_umask = threading.RLock()
+_umask = create_lock()
 
 
 @contextmanager
@@ -102,7 +102,7 @@ class _NewCache:
         """Create the new file, and attach the old one if there is one."""
         duckdb = import_duckdb()
         try:
-            self._remove_left_behind()
+            self._delete_left_behind()
             with private_files():
                 self._duck = open_duckdb(self._part, self._memory, attaches=True)
                 self._create()
@@ -111,8 +111,8 @@ class _NewCache:
             what = f"the cache {self._file} cannot be opened or written: {error}"
             raise DatabaseUnreachable(what) from error
 
-    def _remove_left_behind(self) -> None:
-        """Remove the new file of a process that was killed; that of a living one is locked."""
+    def _delete_left_behind(self) -> None:
+        """Delete the new file of a process that was killed; that of a living one is locked."""
         duckdb = import_duckdb()
         if not self._part.exists():
             return
@@ -121,9 +121,9 @@ class _NewCache:
         except duckdb.IOException as error:
             if "lock" in str(error):
                 raise
-        self._remove()
+        self._delete_part()
 
-    def _remove(self) -> None:
+    def _delete_part(self) -> None:
         for name in (self._part, Path(f"{self._part}.wal")):
             name.unlink(missing_ok=True)
 
@@ -209,7 +209,7 @@ class _NewCache:
         """Remove the new file, if it was not completed."""
         if self._duck is not None:
             self._duck.close()
-            self._remove()
+            self._delete_part()
 
     def _insert_batch(self, name: str, batch: list[dict[str, Any]]) -> None:
         with private_files():

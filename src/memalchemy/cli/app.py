@@ -79,13 +79,11 @@ SECTIONS: dict[str, tuple[Command, ...]] = {
         tail.tail,
         inspect.diff,
         search.search,
-        stats.stats,
-    ),
-    "Asking": (
         rows.messages,
         rows.tools,
         rows.usage,
         sql.sql,
+        stats.stats,
     ),
     "Forking and deleting": (
         fork.fork,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import AsyncIterator, Sequence
 from datetime import date, datetime
@@ -10,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from memalchemy._bounds import parse_json
 from memalchemy.analysis.tables import AnalysisTable
 from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import format_time
@@ -45,7 +45,7 @@ async def print_rows(
 
 
 def _with_documents(row: Row, json_columns: Sequence[str]) -> Row:
-    return row | {name: json.loads(row[name]) for name in json_columns if row[name] is not None}
+    return row | {name: parse_json(row[name]) for name in json_columns if row[name] is not None}
 
 
 def print_table(ctx: Context, rows: Sequence[Row]) -> None:

@@ -14,6 +14,7 @@ from sqlalchemy import Executable, literal_column, update
 
 from memalchemy.dialects import Dialect
 from memalchemy.log.tables import THREADS, of_log
+from memalchemy.rows import HEAD
 from memalchemy.statements import Program, statement
 
 REENCODED = 1 << 31
@@ -21,7 +22,7 @@ REENCODED = 1 << 31
 stay, so that rows of a copy that were encoded anew still count as rows of a copy."""
 
 
-@statement()
+@statement(changes=HEAD)
 def move_epoch_of_reencoded(dialect: Dialect) -> Executable:
     """Move the epoch of a log whose rows get another form."""
     step = literal_column(str(REENCODED), THREADS.c.epoch.type)

@@ -24,7 +24,7 @@ from memalchemy.codec.search_text import is_of_first_version
 from memalchemy.database import READ, WRITE_ROWS, Database
 from memalchemy.dialects import Dialect
 from memalchemy.log.scan import batches, run_query
-from memalchemy.maintenance.copy_report import LeftOut, key_of
+from memalchemy.maintenance.copy_report import LeftOut, item_key_of
 from memalchemy.maintenance.copy_source import CopySource
 from memalchemy.maintenance.copy_target import (
     CopyTarget,
@@ -115,13 +115,13 @@ class ItemCopy:
                 for at, row in enumerate(rows):
                     values = dict(row._mapping)
                     if at in rows.damaged:
-                        unread.add(key_of(values))
+                        unread.add(item_key_of(values))
                     else:
-                        found[key_of(values)] = values
+                        found[item_key_of(values)] = values
         others: frozenset[Key] = frozenset()
         if transaction is not None and not self._recheck:
-            same = [one for one in items if key_of(one) in found]
-            same = [one for one in same if same_row(one, found[key_of(one)])]
+            same = [one for one in items if item_key_of(one) in found]
+            same = [one for one in same if same_row(one, found[item_key_of(one)])]
             others = await self._find_other_vectors(same, snapshot, transaction)
         return ItemsOnTarget(found, frozenset(unread), others)
 
@@ -164,7 +164,7 @@ class ItemCopy:
     ) -> dict[Key, list[Values]]:
         """Return the rows of the vectors of some items by their keys; *whole*: the vectors, too."""
         d = db.dialect
-        query = list_vector_names(d)
+        query = list_names_of_vectors(d)
         if whole:
             query = read_embeddings(d, native=self._native[db])
         found: dict[Key, list[Values]] = {}
@@ -174,7 +174,7 @@ class ItemCopy:
                 values = dict(row._mapping)
                 if whole:
                     values["vector"] = comparable_vector(values["vector"])
-                found.setdefault(key_of(values), []).append(values)
+                found.setdefault(item_key_of(values), []).append(values)
         return found
 
     async def compare(
@@ -185,7 +185,7 @@ class ItemCopy:
         transaction: AsyncConnection | None,
     ) -> OnTarget:
         """Compare an item with what the target has of it."""
-        key = key_of(item)
+        key = item_key_of(item)
         if key not in found.unread and not self._recheck:
             there = found.summaries.get(key)
             if there is None:
@@ -240,11 +240,11 @@ class ItemCopy:
         rows = await run_query(db, read_whole_item(db.dialect), binds, connection)
         if not rows:
             return [], []
-        tenant, *place = key_of(item)
+        tenant, *place = item_key_of(item)
         vectors = await self._list_vectors(
             db, tenant, [(place[0], place[1])], connection, whole=True
         )
-        return [dict(rows[0]._mapping)], vectors.get(key_of(item), [])
+        return [dict(rows[0]._mapping)], vectors.get(item_key_of(item), [])
 
     async def _insert_vectors(
         self, item: Values, vectors: Sequence[Values], transaction: AsyncConnection
@@ -364,7 +364,7 @@ def read_summaries(dialect: Dialect) -> Executable:
 
 
 @statement(proves="verify", unproven=ON_TARGET)
-def list_vector_names(dialect: Dialect) -> Executable:
+def list_names_of_vectors(dialect: Dialect) -> Executable:
     """Select the rows of the vectors of the items that ``p_keys`` lists, without the vectors."""
     tenant = EMBEDDINGS.c.tenant == column_bind(EMBEDDINGS.c.tenant, "k")
     columns = [c for c in EMBEDDINGS.c if c.name not in ("vector", "change")]

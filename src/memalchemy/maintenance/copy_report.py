@@ -100,12 +100,12 @@ class LeftOut:
 
     def add(self, row: Values, error: MemalchemyError) -> None:
         """Leave a log or an item out because of *error*."""
-        self._keys.add(key_of(row))
+        self._keys.add(item_key_of(row))
         self.damage.errors.append(about(error, name_of(row)))
 
     def has(self, row: Values) -> bool:
         """Return whether a log or an item is left out."""
-        return key_of(row) in self._keys
+        return item_key_of(row) in self._keys
 
     def added_to(self, report: CopyReport) -> CopyReport:
         """Return *report* with the number and the names of all that was left out."""
@@ -114,7 +114,7 @@ class LeftOut:
         return replace(report, left=len(errors), left_out=named)
 
 
-def key_of(row: Values) -> tuple[Any, ...]:
+def item_key_of(row: Values) -> tuple[Any, ...]:
     """Return the key of a log or an item, which no other has: damaged logs may share names."""
     return tuple(row[name] for name in (("log_id",) if "thread_id" in row else ITEM_KEY))
 

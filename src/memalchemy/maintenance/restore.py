@@ -19,7 +19,7 @@ _PATIENCE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Restored:
+class RestoredFile:
     """What a restore has done: the size of the file, its revision, and where the old one is."""
 
     bytes: int
@@ -30,7 +30,7 @@ class Restored:
 
 async def restore(
     target: Path, file: Path, *, progress: Callable[[int, int], None] | None = None
-) -> Restored:
+) -> RestoredFile:
     """Check the backup *file*, and put a copy of it in the place of the database *target*.
 
     The database that was there keeps its content under a name of its own beside it. Nothing is
@@ -58,7 +58,7 @@ async def restore(
         replaced = await asyncio.to_thread(_swap, target, copy)
     finally:
         copy.unlink(missing_ok=True)
-    return Restored(size, revision, replaced, needs_upgrade)
+    return RestoredFile(size, revision, replaced, needs_upgrade)
 
 
 async def _check_schema(source: Database, file: Path) -> tuple[str, bool]:

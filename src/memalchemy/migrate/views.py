@@ -66,7 +66,9 @@ def list_views(connection: Connection, schema: str | None = None) -> list[str]:
     return [name for name in VIEWS if name in found]
 
 
-def script(dialect: Dialect, schema: str | None = None, *, dropping: bool = False) -> list[str]:
+def script_of_views(
+    dialect: Dialect, schema: str | None = None, *, dropping: bool = False
+) -> list[str]:
     """Return the statements of `create`, or of `drop`, without a database."""
     if dropping:
         return _drop_statements(schema, VIEWS)

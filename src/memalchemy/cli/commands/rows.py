@@ -182,7 +182,7 @@ messages = _declare(
     "messages",
     ("time", "thread", "role", "name", "text"),
     "memalchemy --db sqlite:///agent.db messages --since 7d --csv",
-    """List messages, of all frameworks, each once however many states hold it.
+    """List messages, of all frameworks, each once.
 
     The threads that were written last come first, and of each thread its first message. Rows for
     programs have all columns of the table messages.

@@ -34,7 +34,7 @@ async def views(
 
     if print_:
         db = ctx.database(offline=True)
-        statements = made.script(db.dialect, db.schema, dropping=drop)
+        statements = made.script_of_views(db.dialect, db.schema, dropping=drop)
         if ctx.as_data:
             ctx.terminal.print_data({"statements": statements})
         else:

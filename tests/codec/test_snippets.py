@@ -30,7 +30,8 @@ def test_a_snippet_shows_the_word_that_was_found(strings: list[str], data: st.Da
     assume(stored)
     token = data.draw(st.sampled_from(words_in(stored)))
     shown = snippet(stored, [Term(token.lower() if token.isascii() else token)])
-    assert set(tokens(shown)) & set(tokens(token))
+    # Words that differ in the case of ASCII letters alone are stored once.
+    assert set(tokens(shown.casefold())) & set(tokens(token.casefold()))
 
 
 def test_a_snippet_shows_about_its_width_round_the_hit() -> None:

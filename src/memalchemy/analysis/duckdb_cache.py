@@ -105,7 +105,7 @@ class _NewCache:
             self._delete_left_behind()
             with private_files():
                 self._duck = open_duckdb(self._part, self._memory, attaches=True)
-                self._create()
+            self._create()
             self._attach_old()
         except duckdb.Error as error:
             what = f"the cache {self._file} cannot be opened or written: {error}"
@@ -128,8 +128,9 @@ class _NewCache:
             name.unlink(missing_ok=True)
 
     def _create(self) -> None:
-        for table in TABLES.values():
-            create_table(self._duck, table)
+        with private_files():
+            for table in TABLES.values():
+                create_table(self._duck, table)
         self._execute("CREATE SCHEMA memalchemy_cache")
         self._execute("CREATE TABLE memalchemy_cache.origin (digest VARCHAR)")
         self._execute("INSERT INTO memalchemy_cache.origin VALUES (?)", [self._origin])

@@ -131,7 +131,7 @@ class StatementEvent:
 StatementSubscriber = Callable[[StatementEvent], None]
 
 statement_subscribers: list[StatementSubscriber] = []
-"""Those who are told of each statement: what sends statements makes no event while it is empty."""
+"""The callbacks that get each statement. While there is none, no event is made."""
 
 
 def subscribe_statements(callback: StatementSubscriber) -> Callable[[], None]:

@@ -1,4 +1,4 @@
-"""What agents did, as rows of tables, whatever framework stored it."""
+"""Tables of what agents did, whatever framework stored it."""
 
 from memalchemy.analysis.analysis import Analysis
 from memalchemy.analysis.connecting import connect

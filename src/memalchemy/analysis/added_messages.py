@@ -17,7 +17,7 @@ from memalchemy.stored_messages import is_empty, merge_writes, messages_of, reso
 
 @dataclass
 class _Held:
-    """What is held of a state until the states that continue it were read."""
+    """The messages of a state, held until the states that continue it were read."""
 
     messages: Sequence[Any] = ()
     digests: list[bytes] = field(default_factory=list)

@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 
 class Analysis:
-    """What is stored, of all frameworks, as rows of the tables of `memalchemy.analysis.TABLES`.
+    """Read the stored data of all frameworks as rows of the tables of `memalchemy.analysis.TABLES`.
 
         analysis = Analysis(db)
         async for batch in analysis.rows("tool_calls", framework="langgraph"):

@@ -173,7 +173,7 @@ class SQLConnection:
 
 
 class QueryResult:
-    """QueryResult of a query, which ends with the next query of its connection.
+    """The result of a query, which ends with the next query of its connection.
 
     Each method runs the query, but for `fetchmany`, which goes on with it.
     """

@@ -33,6 +33,7 @@ from memalchemy.dialects import parse_url
 from memalchemy.errors import CapabilityMissing, Conflict, DatabaseUnreachable
 
 _umask = create_lock()
+_LOG_COLUMNS = "(thread VARCHAR, namespace VARCHAR, mark VARCHAR)"
 
 
 @contextmanager
@@ -134,18 +135,16 @@ class _NewCache:
         self._execute("CREATE SCHEMA memalchemy_cache")
         self._execute("CREATE TABLE memalchemy_cache.origin (digest VARCHAR)")
         self._execute("INSERT INTO memalchemy_cache.origin VALUES (?)", [self._origin])
-        columns = "(thread VARCHAR, namespace VARCHAR, mark VARCHAR)"
-        self._execute(f"CREATE TABLE memalchemy_cache.logs {columns}")
-        self._execute(f"CREATE TEMP TABLE page {columns}")
-        self._execute(f"CREATE TEMP TABLE unchanged {columns}")
+        self._execute(f"CREATE TABLE memalchemy_cache.logs {_LOG_COLUMNS}")
+        self._execute(f"CREATE TEMP TABLE page {_LOG_COLUMNS}")
+        self._execute(f"CREATE TEMP TABLE unchanged {_LOG_COLUMNS}")
 
     def _attach_old(self) -> None:
         duckdb = import_duckdb()
         if not self._file.exists():
             self._execute("ATTACH ':memory:' AS old")
             self._execute("CREATE SCHEMA old.memalchemy_cache")
-            columns = "(thread VARCHAR, namespace VARCHAR, mark VARCHAR)"
-            self._execute(f"CREATE TABLE old.memalchemy_cache.logs {columns}")
+            self._execute(f"CREATE TABLE old.memalchemy_cache.logs {_LOG_COLUMNS}")
             return
         refusal = Conflict(
             f"{self._file} is not a cache of this database and tenant that this release made; it "

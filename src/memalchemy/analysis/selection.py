@@ -1,4 +1,4 @@
-"""What is read: a selection of threads and times, which SQL makes."""
+"""`Selection`: the threads and times that are read, which SQL selects."""
 
 from __future__ import annotations
 

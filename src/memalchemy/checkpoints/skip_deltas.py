@@ -101,7 +101,7 @@ class Tip:
 
     @property
     def identity(self) -> tuple[str, int, int, int]:
-        """What tells the row of this checkpoint from every other one."""
+        """The values that tell the row of this checkpoint from every other one."""
         newest = self.links[-1]
         return self.checkpoint_id, self.epoch, newest.seq, newest.checksum
 

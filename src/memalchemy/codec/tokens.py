@@ -294,7 +294,7 @@ _FOLDS = _Folds()
 
 
 class _FoldsAlone(dict[str, str | None]):
-    """What stands for a character whatever is beside it; ``None`` for one that may be composed.
+    """The form of a character that no neighbour changes; ``None`` for one that may be composed.
 
     Nothing of it is folded again, so that characters can be replaced in any order.
     """

@@ -173,7 +173,7 @@ class CompiledStatements:
                 "render_schema_translate": True,
             }
         self.known: dict[Executable, CompiledStatement | None] = {}
-        """Those that `get` has returned."""
+        """The results of `get`, by its statements."""
 
     def get(self, statement: Executable, dialect: Any) -> CompiledStatement | None:
         """Return *statement* compiled; ``None`` if only SQLAlchemy itself can execute it."""

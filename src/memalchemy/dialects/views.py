@@ -1,4 +1,4 @@
-"""What the views of memalchemy's tables say in one database's own SQL.
+"""The parts of the views of memalchemy's tables that each database spells in its own SQL.
 
 Here it is the SQL that every database has; the subclasses are those of SQLite and PostgreSQL.
 """

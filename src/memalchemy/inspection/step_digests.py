@@ -36,7 +36,7 @@ NODE_KEYS = ("node",)
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """What the digest of a step and those of its children take of its state."""
+    """The parts of a state that the digests of its step and of its children need."""
 
     marks: tuple[bytes, ...]
     """A hash of each of its messages."""
@@ -46,7 +46,7 @@ class _Content:
 
 @dataclass(frozen=True, slots=True)
 class StepDigest:
-    """What a step did.
+    """A summary of what a step did.
 
     Attributes:
         node: the node of the graph that ran, or several with commas.

@@ -1,4 +1,4 @@
-"""One thread: what it is about, what it waits for, and the branches beside its newest step."""
+"""The details of a thread: its subject, its open question, and its other branches."""
 
 from __future__ import annotations
 

@@ -94,13 +94,13 @@ BY_SUMMARY: Mapping[str, _Value] = {
     "cost": _of_summary("cost_usd"),
 }
 SORTS = (*BY_HEAD, *BY_SIZE, *BY_SUMMARY)
-"""What a list is sorted by."""
+"""The names of the sort orders of a list."""
 _RISING = frozenset({"thread", "title", "agent", "user"})
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadFilter:
-    """What a list of threads is filtered by.
+    """The conditions that filter a list of threads.
 
     Args:
         about: a text that the id, the title, the agent, the user, what is asked, or a value of the

@@ -94,7 +94,7 @@ class MessageSums:
 
 @dataclass(frozen=True, slots=True)
 class ThreadSummary:
-    """What a thread is about, who works in it, and what it took.
+    """A summary of a thread: its subject, the people and agents in it, and its usage.
 
     Attributes:
         problem: why its content was not read: ``large``, or the name of an error.

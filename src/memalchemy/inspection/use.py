@@ -1,4 +1,4 @@
-"""What agents used: tokens, cost and calls of tools, by day, model, tool and agent."""
+"""The use that agents made: tokens, cost and calls of tools, by day, model, tool and agent."""
 
 from __future__ import annotations
 

@@ -35,6 +35,7 @@ from memalchemy.errors import Corrupt
 from memalchemy.keys import encode_id
 from memalchemy.log.delete import bind_logs, forget_locked_logs, is_of_listed_log
 from memalchemy.log.dependencies import CHECKPOINT_KEY
+from memalchemy.log.pending_writes import join_listed_checkpoints
 from memalchemy.log.retention import rank_checkpoints
 from memalchemy.log.tables import (
     CHECKPOINTS,
@@ -429,13 +430,7 @@ def find_write(dialect: Dialect) -> Executable:
 @statement()
 def delete_pruned_writes(dialect: Dialect) -> Executable:
     """Delete the pending writes of the checkpoints that ``p_keys`` lists, with their logs."""
-    named = dialect.statements.rows_from_list("p_keys", ("log_id", "label", "low", "high"))
-    of_it = and_(
-        same_log(DELTAS, named),
-        DELTAS.c.entry_key >= named.c.low,
-        DELTAS.c.entry_key < named.c.high,
-        DELTAS.c.label == named.c.label,
-    )
+    named, of_it = join_listed_checkpoints(dialect)
     writes = (
         select(*(DELTAS.c[name] for name in _ROW))
         .select_from(DELTAS.join(named, of_it))

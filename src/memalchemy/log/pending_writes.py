@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Executable, and_, select
+from sqlalchemy import ColumnElement, Executable, FromClause, and_, select
 
 from memalchemy.dialects import Dialect
 from memalchemy.errors import ThreadDeleted
@@ -68,9 +68,8 @@ def forget_expired_log(dialect: Dialect, log: Log, values: Mapping[str, Any]) ->
     yield from forget_log(dialect, log, lambda found: found.is_expired(values["p_now"]))
 
 
-@statement(proves=("write", "log"))
-def read_writes_of_checkpoints(dialect: Dialect) -> Executable:
-    """Select the writes of some checkpoints, in the order they were put; see `bind_writes_of`."""
+def join_listed_checkpoints(dialect: Dialect) -> tuple[FromClause, ColumnElement[bool]]:
+    """Return the checkpoints that ``p_keys`` lists, and the condition that a row is one's write."""
     named = dialect.statements.rows_from_list("p_keys", ("log_id", "label", "low", "high"))
     of_it = and_(
         same_log(DELTAS, named),
@@ -78,6 +77,13 @@ def read_writes_of_checkpoints(dialect: Dialect) -> Executable:
         DELTAS.c.entry_key < named.c.high,
         DELTAS.c.label == named.c.label,
     )
+    return named, of_it
+
+
+@statement(proves=("write", "log"))
+def read_writes_of_checkpoints(dialect: Dialect) -> Executable:
+    """Select the writes of some checkpoints, in the order they were put; see `bind_writes_of`."""
+    named, of_it = join_listed_checkpoints(dialect)
     return (
         select(DELTAS.c.log_id, DELTAS.c.label, *(DELTAS.c[name] for name in COLUMNS))
         .join(named, of_it)

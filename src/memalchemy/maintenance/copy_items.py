@@ -58,7 +58,7 @@ Item = tuple[list[Values], list[Values]]
 
 @dataclass(frozen=True, slots=True)
 class ItemsOnTarget:
-    """What the target has of some items.
+    """The items that the target has, of some of the source.
 
     Attributes:
         summaries: the columns of `SUMMARY` by the keys of the items.

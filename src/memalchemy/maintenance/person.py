@@ -35,7 +35,7 @@ _WITH_METADATA = {"threads": THREADS, "checkpoints": CHECKPOINTS, "items": ITEMS
 
 @dataclass(frozen=True)
 class PersonData:
-    """What is named after a person, or has them in metadata.
+    """The data that is named after a person, or has them in metadata.
 
     Attributes:
         threads: ids of threads, of which all namespaces are erased.

@@ -20,7 +20,7 @@ _PATIENCE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class RestoredFile:
-    """What a restore has done: the size of the file, its revision, and where the old one is."""
+    """The report of a restore: the size of the file, its revision, and where the old one is."""
 
     bytes: int
     revision: str

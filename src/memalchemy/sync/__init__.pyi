@@ -556,7 +556,7 @@ class Database:
         """
 
 class Analysis:
-    """What is stored, of all frameworks, as rows of the tables of `memalchemy.analysis.TABLES`.
+    """Read the stored data of all frameworks as rows of the tables of `memalchemy.analysis.TABLES`.
 
         analysis = Analysis(db)
         for batch in analysis.rows("tool_calls", framework="langgraph"):

@@ -68,6 +68,31 @@ ByOption = Annotated[
 ]
 
 
+def parse_selection(
+    namespace: str | None,
+    prefix: bool,
+    framework: str | None,
+    metadata: list[str] | None,
+    since: str | None,
+    until: str | None,
+) -> dict[str, Any]:
+    """Return the options that select rows, as arguments of `Analysis`."""
+    return {
+        "namespace": None if namespace is None else parse_namespace(namespace),
+        "below": prefix,
+        "framework": framework,
+        "metadata": parse_metadata(metadata) or {},
+        "since": parse_moment(since, "--since"),
+        "until": parse_moment(until, "--until"),
+    }
+
+
+def refuse_two_outputs(ctx: Context, parquet: Path | None) -> None:
+    """Raise `UsageError` if rows are wanted in a file and on stdout."""
+    if parquet is not None and ctx.as_data:
+        raise UsageError("give --parquet or a format for stdout, not both")
+
+
 def _declare(name: str, table: str, columns: tuple[str, ...], example: str, text: str) -> Command:
     """Declare the command that lists the rows of one table."""
 
@@ -87,18 +112,10 @@ def _declare(name: str, table: str, columns: tuple[str, ...], example: str, text
     ) -> int | None:
         from memalchemy.analysis import Analysis
 
-        if parquet is not None and ctx.as_data:
-            raise UsageError("give --parquet or a format for stdout, not both")
+        refuse_two_outputs(ctx, parquet)
         with usage_errors():
-            selection: dict[str, Any] = {
-                "pattern": pattern,
-                "namespace": None if namespace is None else parse_namespace(namespace),
-                "below": prefix,
-                "framework": framework,
-                "metadata": parse_metadata(metadata) or {},
-                "since": parse_moment(since, "--since"),
-                "until": parse_moment(until, "--until"),
-            }
+            selection = parse_selection(namespace, prefix, framework, metadata, since, until)
+            selection["pattern"] = pattern
             async with ctx.database(read_only=True) as db:
                 analysis = Analysis(db)
                 selection["thread"] = await _found_thread(db, thread)

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,12 +20,13 @@ from memalchemy.cli.commands.rows import (
     ParquetOption,
     SinceOption,
     UntilOption,
+    parse_selection,
+    refuse_two_outputs,
     report_unreadable,
 )
 from memalchemy.cli.context import Context
 from memalchemy.cli.exit_codes import DATABASE
 from memalchemy.cli.formatting import count
-from memalchemy.cli.moments import parse_moment
 from memalchemy.cli.options import (
     FrameworkOption,
     MetadataOption,
@@ -33,8 +35,6 @@ from memalchemy.cli.options import (
 )
 from memalchemy.cli.parsers import (
     parse_duration,
-    parse_metadata,
-    parse_namespace,
     read_text_argument,
 )
 from memalchemy.cli.terminal import print_error
@@ -99,20 +99,12 @@ async def sql(
     """
     from memalchemy.analysis import TABLES, Analysis
 
-    if parquet is not None and ctx.as_data:
-        raise UsageError("give --parquet or a format for stdout, not both")
+    refuse_two_outputs(ctx, parquet)
     if plaintext_cache and cache is None:
         raise UsageError("--plaintext-cache is about the file of --cache")
     text = read_text_argument(query)
     seconds = parse_duration(longest).total_seconds()
-    options: dict[str, Any] = {
-        "namespace": None if namespace is None else parse_namespace(namespace),
-        "below": prefix,
-        "framework": framework,
-        "metadata": parse_metadata(metadata) or {},
-        "since": parse_moment(since, "--since"),
-        "until": parse_moment(until, "--until"),
-    }
+    selection = parse_selection(namespace, prefix, framework, metadata, since, until)
     named = [name for name in TABLES if re.search(rf"\b{name}\b", text, re.IGNORECASE)]
     with usage_errors():
         async with ctx.database(read_only=True) as db:
@@ -122,7 +114,7 @@ async def sql(
                 cache=cache,
                 plaintext=plaintext_cache,
                 memory=memory,
-                **options,
+                **selection,
             )
         with ctrl_c.ctrl_c_raises(), connection, _hard_limits(ctx, connection, seconds):
             result = connection.execute(text, timeout=seconds)
@@ -140,15 +132,13 @@ def _print(ctx: Context, result: QueryResult, parquet: Path | None) -> None:
                 written.write(batch)
         ctx.terminal.print(f"{count(written.rows, 'row')} in {parquet}")
         return
-    rows: list[dict[str, Any]] = []
     documents = _documents(result)
     if ctx.as_data:
         with ctx.terminal.documents() as printed:
             for some in documents:
                 printed.add(some)
         return
-    for some in documents:
-        rows += some
+    rows = list(chain.from_iterable(documents))
     print_table(ctx, rows)
     ctx.terminal.print_note(count(len(rows), "row"))
 

@@ -36,7 +36,7 @@ Open = Callable[..., Awaitable[Database]]
 
 
 @pytest.fixture
-async def opened(database_url: str) -> AsyncIterator[Open]:
+async def opened(database_url: str, lasting: None) -> AsyncIterator[Open]:
     """Opens the database again and again, each time as another process would."""
     async with AsyncExitStack() as stack:
         is_new = True

@@ -60,6 +60,38 @@ its own: they run if ``--only`` names them.
 """
 
 
+DESCRIPTIONS = {
+    "growth": "saves, loads and bytes while one thread grows to all messages",
+    "short_threads": "the same messages as threads of 10, 30 and 200",
+    "turns": "two processes that take turns on one thread",
+    "throughput": "many savers at once",
+    "footprint": "the time to import memalchemy, and the memory of its caches",
+    "flatness": "listing and opening in large databases",
+    "store": "single items and batches of the store",
+    "vectors": "the nearest of 100,000 vectors",
+    "words": "search by words among 100,000 items, and by both",
+    "conversations": "adding turns, and loading them",
+    "limits": "absolute times of calls on large databases",
+    "langgraph_savers": "LangGraph's savers with messages as objects",
+    "langgraph_graphs": "turns of a compiled graph",
+    "openai_sessions": "sessions of the OpenAI Agents SDK",
+    "google_adk_sessions": "sessions of Google ADK",
+    "locus_checkpointers": "locus' checkpointers",
+    "lazybridge_memories": "LazyBridge's memories",
+    "lauren_conversations": "lauren-ai's conversations",
+    "pydantic_ai_steps": "steps of the Pydantic AI harness",
+    "llama_index_chats": "LlamaIndex' chats",
+    "a2a_tasks": "A2A's tasks",
+    "langchain_histories": "LangChain's chat histories",
+    "mem0_stores": "mem0's memories",
+    "calls": "the number of functions that a save and a load call: seconds",
+    "tenant_wall": "the cost of row-level security: about two minutes",
+    "signatures": "the cost of signatures: about two minutes",
+    "crewai_flows": "CrewAI's flows, in an environment with CrewAI",
+}
+"""What each group measures, for `--help`."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     given = _parse(arguments)
     if given.render:
@@ -175,8 +207,26 @@ def _groups(given: argparse.Namespace) -> Sequence[str]:
     return INTEGRATIONS if given.integrations else GROUPS
 
 
+def _described_groups() -> str:
+    """The groups that --only accepts, each with what it measures."""
+    lines = []
+    for title, names in {
+        "the run": GROUPS,
+        "the run of --integrations": INTEGRATIONS,
+        "in no stored run": ALONE,
+    }.items():
+        lines += [f"groups of --only, {title}:"]
+        lines += [f"  {name:22}{DESCRIPTIONS[name]}" for name in names]
+    return "\n".join(lines)
+
+
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks",
+        description=__doc__,
+        epilog=_described_groups(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument(
         "--threads",
         type=Path,
@@ -191,7 +241,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--only",
         type=lambda text: text.split(","),
         metavar="A,B",
-        help=f"measure these alone, of {', '.join((*GROUPS, *INTEGRATIONS, *ALONE))}",
+        help="measure these groups alone, of those below",
     )
     parser.add_argument(
         "--integrations",

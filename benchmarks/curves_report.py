@@ -16,6 +16,7 @@ from typing import Any
 from benchmarks import report
 
 JSON, SVG = report.COMMITTED / "curves.json", report.COMMITTED / "curves.svg"
+HTML = report.COMMITTED / "curves.html"
 PAGE = report.ROOT / "docs" / "benchmarks.md"
 MARKS = "<!-- curves:begin -->", "<!-- curves:end -->"
 
@@ -87,37 +88,33 @@ def summary(found: Curves) -> str:
 
 
 def section(found: Curves) -> str:
-    """The generated part of the page."""
+    """The generated part of the guide."""
+    return f"Measured on {found.about['date']}. {summary(found)}"
+
+
+def page(found: Curves) -> str:
+    """The page of all curves, as HTML."""
     about = found.about
-    lines = [
-        f"{about['date']}, {about['system']}, {about['cpus']} CPUs, load average "
+    parts = [
+        f"<p>{about['date']}, {about['system']}, {about['cpus']} CPUs, load average "
         f"{report.load_text(about['load_average_before'])} before and "
         f"{report.load_text(about['load_average_after'])} after the run of {about['seconds']} s; "
-        f"Python {about['python']}, SQLite {about['sqlite']}. {summary(found)}",
+        f"Python {about['python']}, SQLite {about['sqlite']}. {escape(summary(found))}</p>",
     ]
     for along, curves in found.grouped().items():
-        counts = [count for count, _ in curves[0].points]
-        head = ["operation", *(f"{count:,}" for count in counts), "exponent"]
-        lines += [
-            "",
-            f"### {along[0].upper()}{along[1:]}",
-            "",
-            _row(head),
-            _row(["---"] * len(head)),
-        ]
+        head = ["operation", *(f"{count:,}" for count, _ in curves[0].points), "exponent"]
+        rows = []
         for one in curves:
-            mark = " **superlinear**" if one.is_superlinear else ""
-            cells = [f"{_number(value)} {one.unit}" for _, value in one.points]
-            lines.append(_row([one.name, *cells, f"{one.exponent:.2f}{mark}"]))
-    return "\n".join(lines)
+            mark = " superlinear" if one.is_superlinear else ""
+            values = [f"{_number(value)} {one.unit}" for _, value in one.points]
+            rows.append([one.name, *values, f"{one.exponent:.2f}{mark}"])
+        title = f"{along[0].upper()}{along[1:]}"
+        parts += [f"<h2>{escape(title)}</h2>", report.html_table(head, rows)]
+    return report.html_page("How times and bytes grow", "../benchmarks.html", SVG.name, parts)
 
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
 
 
 def committed() -> Curves:
@@ -126,11 +123,12 @@ def committed() -> Curves:
 
 
 def write_committed(found: Curves) -> None:
-    """Let the documentation show *found*: the JSON, the picture and the part of the page."""
+    """Let the documentation show *found*: the JSON, the picture and the pages."""
     JSON.write_text(found.as_json(), encoding="utf-8")
     SVG.write_text(draw(found), encoding="utf-8")
-    page = report.with_section(PAGE.read_text(encoding="utf-8"), section(found), MARKS)
-    PAGE.write_text(page, encoding="utf-8")
+    HTML.write_text(page(found), encoding="utf-8")
+    guide = report.with_section(PAGE.read_text(encoding="utf-8"), section(found), MARKS)
+    PAGE.write_text(guide, encoding="utf-8")
 
 
 def draw(found: Curves) -> str:

@@ -1,4 +1,4 @@
-"""What a run found, as a table, as JSON, and as the generated parts of README.md and the docs.
+"""What a run found: as a table, as JSON, as pages of all results, and in README.md and the docs.
 
 Knows nothing of how anything is measured, and imports no other library: what is committed can be
 held to its JSON without one.
@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.measure import TOLERANCE, Finding
 from benchmarks.picture import draw, draw_pairs
@@ -28,6 +30,18 @@ PAGES = {
     "integrations": ("docs/integrations/benchmarks.md",),
 }
 """The committed runs, by the names of their JSON and their picture, and where each is shown."""
+
+ALL_RESULTS = {
+    "results": ("All results of the benchmarks", "../benchmarks.html"),
+    "integrations": (
+        "All results of the benchmarks of the integrations",
+        "../integrations/benchmarks.html",
+    ),
+}
+"""The titles of the pages of all results of the committed runs, and the guides that link to them.
+
+They are HTML, so that they are in the site and neither in its navigation nor in its search.
+"""
 BEGIN, END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
 
 SHORT_BEGIN, SHORT_END = "<!-- short-threads:begin -->", "<!-- short-threads:end -->"
@@ -51,6 +65,81 @@ HIGHLIGHTS = {
     "load the newest of 1,000 messages, cold, SQLite": "first load of 1,000 messages, SQLite",
 }
 """Findings that README shows, wins and losses, and what it calls them."""
+
+SHOWN = {
+    "AsyncSqliteSaver's bytes to ours, text search on": "bytes of 1,222 steps, SQLite",
+    "AsyncPostgresSaver's bytes to ours, text search on": "bytes of 1,222 steps, PostgreSQL",
+    "save at 50 messages, SQLite": "save at 50 messages, SQLite",
+    "save at 1,000 messages, SQLite": "save at 1,000 messages, SQLite",
+    "save at 50 messages, PostgreSQL": "save at 50 messages, PostgreSQL",
+    "save at 1,000 messages, PostgreSQL": "save at 1,000 messages, PostgreSQL",
+    "load the newest of 1,000 messages, cold, SQLite": "first load of 1,000 messages, SQLite",
+    "load the newest of 1,000 messages, cold, PostgreSQL": (
+        "first load of 1,000 messages, PostgreSQL"
+    ),
+    "64 threads at once, 20 KB, SQLite, against the driver by hand": (
+        "64 savers at the same time, SQLite"
+    ),
+    "64 threads at once, 20 KB, PostgreSQL, against the driver by hand": (
+        "64 savers at the same time, PostgreSQL"
+    ),
+    "get, PostgreSQL, against the driver by hand": "one item read, PostgreSQL",
+    "put, PostgreSQL, against an upsert by hand into the same indexes": (
+        "one item written, PostgreSQL"
+    ),
+    "search_by_embedding in the whole namespace, 100,000 vectors, SQLite, against numpy": (
+        "the nearest of 100,000 vectors, SQLite"
+    ),
+    "cold search against a warm one, SQLite": "the first such search in a process, SQLite",
+    "search for two words among 100,000 items, times faster than LIKE, PostgreSQL": (
+        "two words among 100,000 items, PostgreSQL"
+    ),
+}
+"""Findings that docs/benchmarks.md shows, wins and losses, and what it calls them."""
+
+
+class Adapter(NamedTuple):
+    """A row of the table of integrations: how the names of its findings begin."""
+
+    beside: str
+    stored: str = "bytes of 1,000 messages, "
+    saved: str = "save at 1,000 messages, "
+    loaded: str = "first load at 1,000 messages, "
+
+
+_TURN = {"saved": "save a turn at 1,000 messages, ", "loaded": "load at 1,000 messages, "}
+ADAPTERS = {
+    "langgraph_savers": Adapter("AsyncSqliteSaver, AsyncPostgresSaver"),
+    "langgraph_graphs": Adapter(
+        "the same savers", saved="a turn of a graph at 1,000 messages, ", loaded="none"
+    ),
+    "openai_sessions": Adapter("SQLAlchemySession", saved="save a turn at 1,000 messages, "),
+    "google_adk_sessions": Adapter(
+        "DatabaseSessionService",
+        "bytes of 1,000 events, ",
+        "append_event at 1,000 events, ",
+        "get_session at 1,000 events, ",
+    ),
+    "locus_checkpointers": Adapter("FileCheckpointer, PgCheckpointer"),
+    "lazybridge_memories": Adapter("Store"),
+    "lauren_conversations": Adapter("SQLiteConversationStore"),
+    "pydantic_ai_steps": Adapter(
+        "the harness' own store",
+        "bytes of 100 snapshots, ",
+        "save a snapshot at 1,000 messages, ",
+        "load 1,000 messages, ",
+    ),
+    "llama_index_chats": Adapter("SQLAlchemyChatStore", **_TURN),
+    "a2a_tasks": Adapter("DatabaseTaskStore", "bytes of a task saved 50 times ", **_TURN),
+    "langchain_histories": Adapter("SQLChatMessageHistory", **_TURN),
+    "mem0_stores": Adapter(
+        "pgvector's store",
+        "bytes of 1,000 memories, ",
+        "insert 5 memories at 1,000 memories, ",
+        "search the 60 nearest of a user at 1,000 memories, ",
+    ),
+}
+"""The groups of the integrations, the framework's own storage, and one finding of each kind."""
 
 LIBRARIES = (
     "memalchemy",
@@ -263,15 +352,80 @@ def summary(results: Results) -> str:
     return text + "."
 
 
-def markdown(findings: Iterable[Finding]) -> list[str]:
-    rows = ["| what | ours | theirs | found | of CPU | target | |", "|---|---|---|---|---|---|---|"]
-    for finding in findings:
-        mark = {"MISSED": "**missed**", "-": ""}.get(found_to_be := verdict(finding), found_to_be)
-        cpu = f"{finding.cpu.ratio:.3g}x" if finding.cpu else ""
-        found = (finding.name, finding.ours, finding.theirs, str(finding))
-        cells = (*found, cpu, finding.promised, mark)
-        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return rows
+HEAD = ("what", "ours", "theirs", "found", "of CPU", "target", "")
+"""The columns of the pages of all results."""
+
+
+def cells(finding: Finding) -> list[str]:
+    """A finding as a row of the pages of all results."""
+    mark = {"-": ""}.get(found_to_be := verdict(finding), found_to_be)
+    cpu = f"{finding.cpu.ratio:.3g}x" if finding.cpu else ""
+    found = [finding.name, finding.ours, finding.theirs, str(finding)]
+    return [*found, cpu, finding.promised, mark]
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"<tr>{''.join(f'<th>{escape(one)}</th>' for one in head)}</tr>"]
+    for row in rows:
+        mark = ' class="missed"' if row[-1] == "MISSED" else ""
+        lines.append(f"<tr{mark}>{''.join(f'<td>{escape(one)}</td>' for one in row)}</tr>")
+    return "\n".join(["<table>", *lines, "</table>"])
+
+
+STYLE = """\
+:root { color-scheme: light dark; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; }
+table { border-collapse: collapse; margin: .5rem 0 1.5rem; width: 100%; }
+th, td { border-bottom: 1px solid #8886; padding: .2rem .5rem; text-align: left; }
+th { font-weight: 600; } tr.missed td:last-child { font-weight: 700; }
+summary { cursor: pointer; font-size: 1.1rem; font-weight: 600; }
+img { max-width: 100%; }"""
+
+
+def html_page(title: str, guide: str, picture: str, parts: Iterable[str]) -> str:
+    """A page of the site beside its navigation and its search, such as one of all results."""
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}</title>",
+            f"<style>\n{STYLE}\n</style></head><body>",
+            f"<h1>{escape(title)}</h1>",
+            f'<p>Generated by <code>python -m benchmarks --render</code>. <a href="{guide}">The '
+            "guide</a> says how to read and to repeat this.</p>",
+            *parts,
+            f'<p><img src="{picture}" alt="{escape(title)}"></p>',
+            "</body></html>",
+            "",
+        ]
+    )
+
+
+def results_page(name: str, results: Results) -> str:
+    """Everything of a stored run, as the page of all its results."""
+    title, guide = ALL_RESULTS[name]
+    parts = [f"<p>{escape(one)}</p>" for one in where_it_was_measured(results)]
+    for group, found in results.grouped():
+        judged = [one for one in found if one.target is not None]
+        met = sum(one.is_met for one in judged)
+        of_targets = f": {met} of {len(judged)} targets met" if judged else ""
+        parts += [
+            f'<details open id="{anchor(group)}"><summary>{escape(group)}{of_targets}</summary>',
+            html_table(HEAD, map(cells, found)),
+            "</details>",
+        ]
+    return html_page(title, guide, f"{name}.svg", parts)
+
+
+def anchor(title: str) -> str:
+    """The anchor of a title, as GitHub makes them."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def readme_section(results: Results) -> str:
@@ -297,9 +451,10 @@ def readme_section(results: Results) -> str:
 
 def compared(finding: Finding) -> str:
     """A finding beside another library in words; where ours loses, they are bold."""
-    if finding.rule == "at least":  # bytes, theirs to ours
-        return _in_words(finding.value, "smaller", "larger")
-    return _in_words(1 / finding.value, "faster", "slower")
+    times = finding.value if finding.rule == "at least" else 1 / finding.value
+    if finding.ours.endswith("MB"):
+        return _in_words(times, "smaller", "larger")
+    return _in_words(times, "faster", "slower")
 
 
 SHORT_THREADS = {
@@ -339,6 +494,8 @@ def short_threads_section(results: Results) -> str:
 
 
 def _in_words(times: float, better: str, worse: str) -> str:
+    if 0.95 < times < 1.05:
+        return "about equal"
     if times >= 1:
         return f"{times:.3g} times {better}"
     return f"**{1 / times:.2g} times {worse}**"
@@ -364,40 +521,102 @@ def overview(results: Results) -> str:
 
 
 def docs_section(results: Results) -> str:
-    """Everything of the last run."""
+    """The findings that the guide shows, when they were measured, and how many targets were met."""
+    rows = []
+    for name, label in SHOWN.items():
+        one = results.named(name)
+        rows.append([label, one.ours, one.theirs, compared(one), _mark(one)])
+    about = results.about
+    added = [f"{_groups_of(one)} on {one['date']}" for one in about.get("added", [])]
+    later = f" Added later: {', '.join(added)}." if added else ""
+    return "\n".join(
+        [
+            f"**{summary(results)}** Measured on {about['date']} with Python {about['python']} on "
+            f"{about['cpus']} CPUs.{later}",
+            "",
+            markdown_table(["what", "memalchemy", "beside", "memalchemy is", "target"], rows),
+        ]
+    )
+
+
+def _mark(finding: Finding) -> str:
+    return {"MISSED": "**missed**", "-": ""}.get(said := verdict(finding), said)
+
+
+def integrations_section(results: Results) -> str:
+    """A row for each framework, of the longest threads: how many times less ours takes."""
+    rows = []
+    for group, title in FRAMEWORKS.items():
+        found = [one for one in results.findings if one.group == group]
+        if not found:
+            continue
+        adapter, judged = ADAPTERS[group], [one for one in found if one.target is not None]
+        rows.append(
+            [
+                f'<a id="{anchor(title)}"></a>{title}',
+                adapter.beside,
+                *(
+                    " / ".join(_times(found, engine, beginning) for engine in SAVERS)
+                    for beginning in (adapter.stored, adapter.saved, adapter.loaded)
+                ),
+                f"{sum(one.is_met for one in judged)} of {len(judged)}",
+            ]
+        )
+    about = results.about
+    head = ["", "beside", "bytes", "save", "load", "targets met"]
+    return "\n".join(
+        [
+            f"**{summary(results)}** Measured on {about['date']} with Python {about['python']} on "
+            f"{about['cpus']} CPUs.",
+            "",
+            markdown_table(head, rows),
+        ]
+    )
+
+
+def _times(findings: Sequence[Finding], engine: str, beginning: str) -> str:
+    """A ratio, theirs to ours, in bold where ours takes more."""
+    for one in findings:
+        of_engine, _, name = one.name.rpartition(": ")
+        # mem0's findings, which are all of PostgreSQL, do not name it.
+        if (of_engine or "PostgreSQL") != engine or not name.startswith(beginning):
+            continue
+        if one.unit != "x" or "without words" in name:
+            continue
+        if one.value < 1:
+            return f"**{one.value:.2f}**"
+        return f"{one.value:.0f}" if one.value >= 10 else f"{one.value:.1f}"
+    return "–"
+
+
+def where_it_was_measured(results: Results) -> list[str]:
+    """What the numbers of a run depend on, as paragraphs."""
     about = results.about
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     server = about.get("postgresql", {})
     lines = [
-        f"{summary(results)}",
-        "",
+        summary(results),
         f"{about['date']}, {about['system']}, {about['cpus']} CPUs, load average "
         f"{load_text(about['load_average_before'])} before and "
         f"{load_text(about['load_average_after'])} after the run of {about['seconds']} s; "
         f"Python {about['python']}, SQLite {about['sqlite']}, "
         + (f"PostgreSQL {server['server_version']}, " if server else "")
         + f"{versions}. {about['messages']:,} messages, {about['rounds']} rounds or more.",
-        "",
     ]
     if server:
-        lines += [
+        lines.append(
             f"PostgreSQL's fsync is {server['fsync']}, its synchronous_commit "
-            f"{server['synchronous_commit']}, its shared_buffers {server['shared_buffers']}.",
-            "",
-        ]
+            f"{server['synchronous_commit']}, its shared_buffers {server['shared_buffers']}."
+        )
     if took := about.get("seconds_of_groups"):
-        each = ", ".join(f"`{group}` {seconds} s" for group, seconds in took.items())
-        lines += [f"The groups took {each}.", ""]
-    for later in about.get("added", []):
-        lines += [_addition(later, about), ""]
-    for title, found in results.grouped():
-        lines += [f"### {title}", "", *markdown(found), ""]
-    return "\n".join(lines).rstrip()
+        each = ", ".join(f"{group} {seconds} s" for group, seconds in took.items())
+        lines.append(f"The groups took {each}.")
+    return [*lines, *(_addition(later, about) for later in about.get("added", []))]
 
 
 def _addition(later: Mapping[str, Any], about: Mapping[str, Any]) -> str:
     """Where and when groups were measured that were added to a run."""
-    groups = " and ".join(f"`{group}`" for group in later["groups"])
+    groups = " and ".join(later["groups"])
     others = [
         f"{name} {number}"
         for name, number in later["versions"].items()
@@ -411,6 +630,10 @@ def _addition(later: Mapping[str, Any], about: Mapping[str, Any]) -> str:
     )
 
 
+def _groups_of(later: Mapping[str, Any]) -> str:
+    return " and ".join(f"`{group}`" for group in later["groups"])
+
+
 def load_text(found: Sequence[float]) -> str:
     return f"{found[0]:.1f}" if found else "unknown"
 
@@ -418,7 +641,7 @@ def load_text(found: Sequence[float]) -> str:
 SECTIONS = {
     "README.md": readme_section,
     "docs/benchmarks.md": docs_section,
-    "docs/integrations/benchmarks.md": docs_section,
+    "docs/integrations/benchmarks.md": integrations_section,
 }
 
 
@@ -457,6 +680,7 @@ def stored_file(name: str) -> Path:
 def write_committed(name: str, results: Results) -> None:
     """Let the documentation show *results*: the JSON, the picture and the parts of the pages."""
     write(results, COMMITTED, name)
+    (COMMITTED / f"{name}.html").write_text(results_page(name, results), encoding="utf-8")
     if name == "results":
         (COMMITTED / OVERVIEW).write_text(overview(results), encoding="utf-8")
     for page in PAGES[name]:

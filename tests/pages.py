@@ -13,6 +13,8 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]*)(?:#([^)]*))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+ANCHOR = re.compile(r'<(?:a|details open) id="([^"]+)">')
+"""An anchor in HTML, such as one of a row of a table."""
 
 
 async def run_page(page: Path) -> None:
@@ -43,7 +45,7 @@ def broken_links(page: Path) -> list[str]:
 
 
 def anchors_of(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
-    headings = HEADING.findall(FENCE.sub("", page.read_text()))
-    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
-    return {heading.strip().replace(" ", "-") for heading in plain}
+    """The anchors of a page's headings, as GitHub makes them, and those that it has in HTML."""
+    text = FENCE.sub("", page.read_text())
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in HEADING.findall(text))
+    return {heading.strip().replace(" ", "-") for heading in plain} | {*ANCHOR.findall(text)}

@@ -6,10 +6,12 @@ import json
 import re
 import subprocess
 import sys
+from html import escape
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from benchmarks import __main__ as command
 from benchmarks import curves_report, report
 from benchmarks.__main__ import ALONE, GROUPS, INTEGRATIONS
 from benchmarks.curves_report import Curve, Curves
@@ -49,12 +51,15 @@ def test_the_pages_and_pictures_show_the_committed_runs() -> None:
             text = (ROOT / page).read_text()
             assert report.rendered(page, text, committed) == text, f"{page}: {RENDER}"
         assert (report.COMMITTED / f"{name}.svg").read_text() == draw(committed.grouped())
+        everything = (report.COMMITTED / f"{name}.html").read_text()
+        assert report.results_page(name, committed) == everything, RENDER
     overview = report.overview(report.committed("results"))
     assert (report.COMMITTED / report.OVERVIEW).read_text() == overview
     curves, page = curves_report.committed(), curves_report.PAGE.read_text()
     shown = with_section(page, curves_report.section(curves), curves_report.MARKS)
     assert shown == page, RENDER
     assert curves_report.SVG.read_text() == curves_report.draw(curves)
+    assert curves_report.HTML.read_text() == curves_report.page(curves), RENDER
 
 
 def test_the_page_says_where_the_win_is_small_and_where_short_threads_lose() -> None:
@@ -121,27 +126,54 @@ def test_readme_shows_wins_and_losses_and_how_many_targets_are_met() -> None:
     assert report.summary(stored) in section
 
 
-def test_a_page_of_the_documentation_shows_every_target_that_is_missed() -> None:
-    section = report.docs_section(
-        Results(
-            {**report.circumstances(FULL, 5, GROUPS, (0.5,), 1.0)},
-            (finding(9.0, at_most(1.0)), finding(0.5, at_most(1.0))),
-        )
-    )
+@pytest.mark.parametrize("name", RUNS)
+def test_the_page_of_all_results_has_every_finding_and_every_target_that_is_missed(
+    name: str,
+) -> None:
+    stored = report.committed(name)
+    everything = report.results_page(name, stored)
 
-    assert "1 of 2 targets met" in section
-    assert section.count("**missed**") == 1
+    assert report.summary(stored) in everything
+    assert everything.count('<tr class="missed">') == len(stored.missed) > 0
+    assert [one for one in stored.findings if escape(one.name) not in everything] == []
+
+
+def test_the_guide_shows_fifteen_findings_of_both_kinds_and_links_to_all_of_them() -> None:
+    stored = report.committed("results")
+    rows = report.docs_section(stored).splitlines()[4:]
+
+    assert len(rows) == len(report.SHOWN) == 15
+    assert [row for row in rows if "**missed**" in row], "a loss"
+    assert [row for row in rows if "| met" in row], "a win"
+    for name, pages in report.PAGES.items():
+        assert f"benchmarks/{name}.html)" in (ROOT / pages[-1]).read_text()
+
+
+def test_the_guide_has_a_row_for_each_framework_that_was_measured() -> None:
+    stored = report.committed("integrations")
+    rows = report.integrations_section(stored).splitlines()[4:]
+    measured = {one.group for one in stored.findings}
+
+    assert report.ADAPTERS.keys() == report.FRAMEWORKS.keys()
+    assert len(rows) == len(measured)
+    for group, row in zip(report.ADAPTERS, rows, strict=True):
+        found = [one for one in stored.findings if one.group == group]
+        ratios = [cell for cell in row.split(" | ")[2:5] if cell != "– / –"]
+        assert ratios, f"{row}: no finding begins as its Adapter says"
+        assert f" {sum(one.target is not None for one in found)} |" in row
 
 
 def test_a_loss_is_said_as_plainly_as_a_win() -> None:
-    said: list[tuple[Rule, float, str]] = [
-        ("at least", 200.4, "200 times smaller"),
-        ("at least", 0.5, "**2 times larger**"),
-        ("at most", 0.2, "5 times faster"),
-        ("at most", 1.8, "**1.8 times slower**"),
+    said: list[tuple[Rule, float, str, str]] = [
+        ("at least", 200.4, "1 MB", "200 times smaller"),
+        ("at least", 0.5, "1 MB", "**2 times larger**"),
+        ("at least", 0.5, "10/s", "**2 times slower**"),
+        ("at most", 0.2, "1 ms", "5 times faster"),
+        ("at most", 1.8, "1 ms", "**1.8 times slower**"),
+        ("at most", 1.01, "1 ms", "about equal"),
     ]
-    for better, value, words in said:
-        one = Finding("save", "a", value, "x", None, "1 ms", "2 ms", "", better=better)
+    for better, value, ours, words in said:
+        one = Finding("save", "a", value, "x", None, ours, "2 ms", "", better=better)
 
         assert report.compared(one) == words
 
@@ -205,8 +237,8 @@ def test_a_floor_stands_in_the_place_of_the_target_and_a_miss_stays_a_miss() -> 
     one = Finding("save", "a", 1.5, "x", at_most(1.0), "1 ms", "2 ms", floor="floor 1.4x by hand")
     run = results(one)
 
-    (_, _, row) = report.markdown([one])
-    assert "| floor 1.4x by hand | **missed** |" in row
+    row = report.cells(one)
+    assert row[-2:] == ["floor 1.4x by hand", "MISSED"]
     assert "at most 1" not in row
     assert run.exit_code == 1
 
@@ -224,18 +256,18 @@ def test_groups_that_were_measured_later_are_part_of_the_run_and_the_page_says_w
     assert report.is_whole(whole, GROUPS)
     assert not report.is_whole(stored, GROUPS)
     assert Results.from_json(whole.as_json()) == whole
-    section = report.docs_section(whole)
-    assert "`short_threads`, on 2026-11-30, load average 9.5 before" in section
-    assert "with orjson 4." in section
-    assert "### Short threads" in section
+    everything = report.results_page("results", whole)
+    assert "short_threads, on 2026-11-30, load average 9.5 before" in everything
+    assert "with orjson 4." in everything
+    assert "<summary>Short threads" in everything
 
 
-def test_benchmarks_md_lists_the_groups_that_only_knows() -> None:
-    page = (ROOT / "docs" / "benchmarks.md").read_text()
-    _, _, rest = page.partition("### The groups\n")
-    listed = re.findall(r"^\| `(\w+)` \|", rest.partition("\n### ")[0], re.MULTILINE)
+def test_help_describes_each_group_that_only_knows(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command._parse(["--help"])
+    listed = re.findall(r"^  (\w+) +\S.*$", capsys.readouterr().out, re.MULTILINE)
 
-    assert listed == [*GROUPS, *INTEGRATIONS, *ALONE]
+    assert listed == [*GROUPS, *INTEGRATIONS, *ALONE] == [*command.DESCRIPTIONS]
 
 
 def test_a_page_without_the_marks_is_refused() -> None:

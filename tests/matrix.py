@@ -1,7 +1,8 @@
 """The page docs/integrations/matrix.md, made from what runs of the tests of integrations found.
 
 ``python tests/matrix.py PART…`` puts parts, which ``pytest --matrix PART`` writes, together in
-matrix.json, and writes the page from it. `nox -s matrix` does so with the parts of its sessions.
+matrix.json, and writes the page and its list of reasons from it. `nox -s matrix` does so with the
+parts of its sessions.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parents[1] / "docs" / "integrations"
-STORED, PAGE = DOCS / "matrix.json", DOCS / "matrix.md"
+STORED, PAGE, LEFT_OUT = DOCS / "matrix.json", DOCS / "matrix.md", DOCS / "left-out.html"
 
 NAMES = {
     "a2a": "A2A",
@@ -42,33 +44,36 @@ TOGETHER = "together"
 KINDS = {"promises": "promises", "tests": "our tests", "kill": "kills", "import": "import"}
 DATABASES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 REASONS = {
-    "left out": "not run",
-    "expected to fail": "run, and expected to fail",
-    "skipped": "skipped by the framework",
+    "left out": "Not run",
+    "expected to fail": "Run, and expected to fail",
+    "skipped": "Skipped by the framework",
 }
 
 ABOUT = """\
 # Framework test matrix
 
-This page is generated from a run of all tests of the adapters: by `nox -s frameworks`, `crewai`
-and `pydantic-ai-harness`, and then `nox -s matrix`. The same numbers, and the names of the tests
-that are left out, are in [matrix.json](matrix.json).
+The tests of all adapters ran on SQLite and PostgreSQL, and this page counts them. It is generated
+by `nox -s frameworks crewai pydantic-ai-harness matrix`. The same numbers, and the names of the
+tests, are in [matrix.json](matrix.json).
 
 Each cell has the number of checks that passed: **on SQLite / on PostgreSQL**. Failed checks would
 be in bold beside it. A dash means that there is no such test.
 
-- **Its own tests** are the framework's tests, from its wheel or its sdist, with memalchemy's class
-  in place of its own. [Below](#the-frameworks-own-tests) they are listed, with those left out.
+- **Its own tests** are the framework's tests, from its wheel or its sdist, with memalchemy's
+  class in place of its own. If neither has tests, our tests compare with its own storage, call by
+  call.
+- **Left out** are those of its own tests that do not run, are expected to fail, or are skipped by
+  the framework. [Their reasons](left-out.html) are listed.
 - **Promises** are the [checks of an adapter](../conformance.md#promises-of-an-adapter), for each
   kind of thing that the framework stores.
-- **Our tests** are all others: they compare with the framework's own storage, run agents with
-  scripted models, and test special features. A test that names no database is counted under SQLite.
-- **Kills** are crash tests: they kill a writing process with `SIGKILL`, and check that every
-  acknowledged write is there.
+- **Our tests** are all others. A test that names no database is counted under SQLite.
+- **Kills** end a writing process with `SIGKILL`, and check that every acknowledged write is
+  there.
 - **Import** are the tests of [`memalchemy import`](../importing.md) from the framework's storage.
 
-The runs:
 """
+
+LEFT_OUT_TITLE = "Tests of frameworks that are left out"
 
 
 def merge(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -143,29 +148,60 @@ def _count(
 
 def render(stored: Mapping[str, Any]) -> str:
     """Return the page."""
-    frameworks = stored["frameworks"]
-    rows = [
-        [
-            f"[{NAMES[name]}]({_page_of(name)})<br>{one['package']} {one['version']}",
-            _cell(_of_suites(stored["suites"], name)),
-            *(_cell(stored["tests"].get(name, {}).get(kind, {})) for kind in KINDS),
-        ]
-        for name, one in frameworks.items()
-    ]
+    rows = []
+    for name, one in stored["frameworks"].items():
+        own = _of_suites(stored["suites"], name)
+        rows.append(
+            [
+                f'<a id="{_anchor(name)}"></a>[{NAMES[name]}]({_page_of(name)})<br>'
+                f"{one['package']} {one['version']}",
+                _cell(own),
+                _left_out(own),
+                *(_cell(stored["tests"].get(name, {}).get(kind, {})) for kind in KINDS),
+            ]
+        )
     together = [_cell(stored["tests"].get(TOGETHER, {}).get(kind, {})) for kind in KINDS]
-    rows.append(["all of them together", "–", *together])
+    rows.append(["all of them together", "–", "–", *together])
+    head = ["framework, tested with", "its own tests", "left out", *KINDS.values()]
+    runs = dict.fromkeys(map(_run, stored["runs"]))
+    return "\n".join([f"{ABOUT}{' '.join(runs)}", "", _table(head, rows)]) + "\n"
+
+
+def render_left_out(stored: Mapping[str, Any]) -> str:
+    """Return the page of the reasons, in HTML: beside the navigation of the site and its search."""
     parts = [
-        ABOUT,
-        *(_run(one) for one in stored["runs"]),
-        "",
-        _table(["framework, tested with", "its own tests", *KINDS.values()], rows),
-        "",
-        "## The frameworks' own tests",
-        "",
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        f"<title>{LEFT_OUT_TITLE}</title>",
+        "<style>:root { color-scheme: light dark; } body { font: 15px/1.5 system-ui, sans-serif; "
+        "margin: 2rem auto; max-width: 60rem; padding: 0 1rem; }</style></head><body>",
+        f"<h1>{LEFT_OUT_TITLE}</h1>",
+        '<p>Generated by <code>nox -s matrix</code>. The <a href="matrix.html">matrix</a> counts '
+        'them, and <a href="matrix.json">matrix.json</a> names each.</p>',
     ]
-    for name in frameworks:
-        parts += [f"### {NAMES[name]}", "", *_suites(stored, name), ""]
-    return "\n".join(parts).rstrip() + "\n"
+    for name in stored["frameworks"]:
+        parts.append(f'<h2 id="{_anchor(name)}">{escape(NAMES[name])}</h2>')
+        if why := stored["frameworks"][name]["no_suite"]:
+            parts.append(f"<p>{escape(why)}</p>")
+        for kind, words in REASONS.items():
+            if reasons := _reasons(stored, name, kind):
+                listed = (f"<li>{number}: {escape(why)}</li>" for why, number in reasons.items())
+                parts.append(f"<p>{words}:</p>\n<ul>{''.join(listed)}</ul>")
+    return "\n".join([*parts, "</body></html>", ""])
+
+
+def _reasons(stored: Mapping[str, Any], framework: str, kind: str) -> dict[str, int]:
+    """The reasons why tests of a framework are left out, each with their number."""
+    named: dict[str, set[str]] = {}
+    for suite in stored["suites"]:
+        if suite["framework"] == framework:
+            for reason, names in suite[kind].items():
+                named.setdefault(reason, set()).update(names)
+    return {reason: len(names) for reason, names in named.items()}
+
+
+def _anchor(framework: str) -> str:
+    return NAMES[framework].lower().replace(" ", "-")
 
 
 def _page_of(framework: str) -> str:
@@ -173,9 +209,8 @@ def _page_of(framework: str) -> str:
 
 
 def _run(run: Mapping[str, Any]) -> str:
-    names = ", ".join(NAMES[name] for name in run["frameworks"])
-    where = f"Python {run['python']}, SQLite {run['sqlite']}, PostgreSQL {run['postgresql']}"
-    return f"- {run['date']}, {where}: {names}."
+    where = f"Python {run['python']}, SQLite {run['sqlite']} and PostgreSQL {run['postgresql']}"
+    return f"The run was on {run['date']} with {where}."
 
 
 def _of_suites(suites: Sequence[Mapping[str, Any]], framework: str) -> dict[str, Any]:
@@ -199,44 +234,28 @@ def _passed(counts: Mapping[str, int]) -> str:
     return f"{counts.get('passed', 0):,}" + (f", **{failed} failed**" if failed else "")
 
 
+def _left_out(databases: Mapping[str, Mapping[str, int]]) -> str:
+    if not databases:
+        return "–"
+    return " / ".join(
+        f"{sum(databases[name].get(kind, 0) for kind in REASONS):,}" if name in databases else "–"
+        for name in DATABASES
+    )
+
+
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _suites(stored: Mapping[str, Any], framework: str) -> list[str]:
-    suites = [one for one in stored["suites"] if one["framework"] == framework]
-    if not suites:
-        why = stored["frameworks"][framework]["no_suite"]
-        return [f"{why} Our tests compare with its own storage, call by call."]
-    kinds = ["passed", *REASONS]
-    rows = [
-        [
-            f"{one['package']} {one['version']}",
-            DATABASES.get(one["database"], one["database"]),
-            *(f"{one['counts'].get(kind, 0):,}" for kind in kinds),
-        ]
-        for one in suites
-    ]
-    lines = [_table(["tests of", "on", "passed", *REASONS.values()], rows)]
-    for kind, words in REASONS.items():
-        reasons: dict[str, set[str]] = {}
-        for one in suites:
-            for reason, names in one[kind].items():
-                reasons.setdefault(reason, set()).update(names)
-        if reasons:
-            lines += ["", f"{words[0].upper()}{words[1:]}:", ""]
-            lines += [f"- {len(names)}: {reason}" for reason, names in reasons.items()]
-    return lines
-
-
 def main(parts: Sequence[str]) -> None:
-    """Write matrix.json and the page from the parts in these files."""
+    """Write matrix.json and the pages from the parts in these files."""
     stored = merge(json.loads(Path(part).read_text()) for part in parts)
     if missing := NAMES.keys() - stored["frameworks"].keys():
         sys.exit(f"no part has run {', '.join(sorted(missing))}")
     STORED.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
     PAGE.write_text(render(stored))
+    LEFT_OUT.write_text(render_left_out(stored))
 
 
 if __name__ == "__main__":

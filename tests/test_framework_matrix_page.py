@@ -6,6 +6,7 @@ import copy
 import json
 import re
 import tomllib
+from html import escape
 from typing import Any
 
 import pytest
@@ -35,7 +36,21 @@ def counts_of(stored: dict[str, Any]) -> list[dict[str, int]]:
 
 
 def test_the_page_is_the_one_of_the_stored_run(stored: dict[str, Any]) -> None:
-    assert matrix.PAGE.read_text() == matrix.render(stored), "python tests/matrix.py makes it"
+    for path, render in {
+        matrix.PAGE: matrix.render,
+        matrix.LEFT_OUT: matrix.render_left_out,
+    }.items():
+        assert path.read_text() == render(stored), "python tests/matrix.py makes it"
+
+
+def test_every_reason_is_on_the_page_of_the_tests_that_are_left_out(stored: dict[str, Any]) -> None:
+    page = matrix.render_left_out(stored)
+    reasons = [
+        reason for one in stored["suites"] for kind in matrix.REASONS for reason in one[kind]
+    ]
+
+    assert reasons
+    assert [one for one in reasons if f": {escape(one)}</li>" not in page] == []
 
 
 def test_every_framework_is_in_the_run_and_keeps_its_promises_on_both_databases(

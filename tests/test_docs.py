@@ -20,6 +20,8 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 OTHERS = [
     CONTRIBUTING,
+    *sorted((ROOT / "tests").rglob("*.md")),
+    ROOT / "benchmarks" / "README.md",
     *sorted((ROOT / "docs" / "adr").glob("*.md")),
     *sorted((ROOT / "docs" / "reference").glob("*.md")),
 ]

@@ -1,4 +1,4 @@
-"""docs/parity.md is true: what it names is there, and its tests use what their rows name."""
+"""README.md beside this is true: its names are there, and the tests of a row use what it names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "parity.md"
+PAGE = Path(__file__).parent / "README.md"
 
 PARITY = ["there", "here", "test", "what differs"]
 DEFECTS = ["code", "there", "test"]

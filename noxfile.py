@@ -204,7 +204,7 @@ def rest(session: nox.Session) -> None:
 @nox.session(default=False)
 def oracle(session: nox.Session) -> None:
     """The behaviour with Oracle's programs and habits, and on the Oracle that ORACLE_URL names."""
-    if "ORACLE_URL" in os.environ:  # docs/oracle.md says how
+    if "ORACLE_URL" in os.environ:  # tests/oracle/README.md says how
         live = ("tests/behaviour", "tests/durability/test_checkpointer_processes.py")
         _tests(session, EXTRAS, "oracledb", options=("--databases", "oracle"), tests=live)
         return

@@ -6,7 +6,7 @@ update, insert, look again, and not the upsert; and between SQLAlchemy and the d
 Oracle does to values. On SQLite that includes Oracle's metadata and text conditions, over functions
 written here; on PostgreSQL the programs meet real concurrent writers.
 
-This is what its author believes of Oracle, and no more: a server knows better (README.md beside this).
+This is what its author believes of Oracle, and no more: a server knows better (README.md here).
 """
 
 from __future__ import annotations

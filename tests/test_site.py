@@ -155,7 +155,26 @@ def test_a_site_that_loads_something_from_elsewhere_or_from_nowhere_is_seen(
     ]
 
 
-def test_the_list_of_decisions_is_whole() -> None:
-    listed = (DOCS / "adr" / "index.md").read_text()
+DECISIONS = sorted((DOCS / "adr").glob("0*.md"))
+SECTIONS = ["Problem", "Decision", "Alternatives", "Consequences"]
+LONG = {"0007", "0013", "0027", "0029"}
+"""Decisions that take more than 250 words."""
 
-    assert [one.name for one in DOCS.glob("adr/0*.md") if f"({one.name})" not in listed] == []
+
+def test_the_list_of_decisions_has_each_with_its_title() -> None:
+    index = (DOCS / "adr" / "index.md").read_text()
+    listed = re.findall(r"^- \[(\d+\. .+)\]\((.+)\)$", index, re.M)
+    titles = [(one.read_text().splitlines()[0].removeprefix("# "), one.name) for one in DECISIONS]
+
+    assert listed == titles
+
+
+@pytest.mark.parametrize("decision", DECISIONS, ids=lambda one: one.stem[:4])
+def test_a_decision_keeps_to_the_template_and_is_short(decision: Path) -> None:
+    text = decision.read_text()
+    words = [one for one in text.split() if re.search(r"\w", one)]
+
+    assert text.splitlines()[2].startswith("**Status:** ")
+    assert re.findall(r"^## (.+)$", text, re.M) == SECTIONS
+    assert re.search(r"^Code: ", text, re.M)
+    assert len(words) <= (450 if decision.stem[:4] in LONG else 260)

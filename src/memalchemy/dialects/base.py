@@ -130,7 +130,10 @@ class Statements:
         raise NotImplementedError
 
     def excluded(self, table: Table, column: str) -> ColumnElement[Any]:
-        """Return the value that an upsert tried to insert, for its *set_*."""
+        """Return the value that an upsert tried to insert, for its *set_*.
+
+        A second bind of a payload would be sent twice: Citus sends binds to a node as literals.
+        """
         raise NotImplementedError
 
     def lock(

@@ -68,12 +68,16 @@ AT_ONCE = 1_000
 
 
 class Anchoring(NamedTuple):
-    """Entry of the registry about the anchors of a tenant."""
+    """Entry of the registry about the anchors of a tenant.
+
+    Whoever changes it makes an anchor refuse correct data, and never accept wrong data. In a backup
+    it is older than the anchor, so that the next run refuses the backup before it reads a row.
+    """
 
     database_id: bytes
     """Random; the anchors of this tenant of this database have it."""
     latest: datetime
-    """The time of the last anchor."""
+    """The time of the last anchor, from before it began to read."""
 
 
 class Removal(NamedTuple):

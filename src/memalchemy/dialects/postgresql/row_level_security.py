@@ -30,6 +30,7 @@ LEAKPROOF = (
 )
 """The functions of the conditions that the text indexes answer. None of them reports or raises what
 it is given. Below a policy PostgreSQL uses an index only for functions that are marked leakproof.
+``to_tsquery`` shows its argument in errors, so searches compute their queries before the join.
 """
 
 

@@ -447,6 +447,8 @@ def search_quality(session: nox.Session) -> None:
         "benchmarks.search_quality",
         "--page",
         "docs/search-quality.md",
+        "--table",
+        "docs/benchmarks/search-quality.html",
         *session.posargs,
     )
 

@@ -110,7 +110,8 @@ def page(found: Curves) -> str:
             rows.append([one.name, *values, f"{one.exponent:.2f}{mark}"])
         title = f"{along[0].upper()}{along[1:]}"
         parts += [f"<h2>{escape(title)}</h2>", report.html_table(head, rows)]
-    return report.html_page("How times and bytes grow", "../benchmarks.html", SVG.name, parts)
+    title = "How times and bytes grow"
+    return report.html_page(title, "../benchmarks.html", parts, picture=SVG.name)
 
 
 def _number(value: float) -> str:

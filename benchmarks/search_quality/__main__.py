@@ -1,4 +1,4 @@
-"""Measure the search in many languages, and write docs/search-quality.md."""
+"""Measure the search in many languages, and write docs/search-quality.md and its table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import memalchemy
 from benchmarks.search_quality.catalogues import catalogues, messages
-from benchmarks.search_quality.page import page
+from benchmarks.search_quality.page import languages_page, page
 from benchmarks.search_quality.questions import MESSAGES, chosen, questions
 from memalchemy import Database, Store
 from memalchemy.search.ranking import OTHER_FORMS
@@ -66,10 +66,14 @@ if __name__ == "__main__":
     parser.add_argument("languages", nargs="*", help="languages to measure; all without any")
     parser.add_argument("--json", type=Path, help="write the results to a file")
     parser.add_argument("--page", type=Path, help="write the page to a file")
+    parser.add_argument("--table", type=Path, help="write the table of languages to a file")
     given = parser.parse_args()
     results = asyncio.run(main(given.languages))
     if given.json is not None:
         given.json.write_text(json.dumps(results, indent=1))
+    today = datetime.now(UTC).date()
     if given.page is not None:
-        text = page(results, version=memalchemy.__version__, measured=datetime.now(UTC).date())
+        text = page(results, version=memalchemy.__version__, measured=today)
         given.page.write_text(text)
+    if given.table is not None:
+        given.table.write_text(languages_page(results, measured=today))

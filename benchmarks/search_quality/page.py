@@ -1,4 +1,4 @@
-"""The page of the measured search quality: a table of languages, and one of groups and goals."""
+"""Pages of the measured search quality: a guide with groups and goals, and a table of languages."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import date
 from statistics import fmean
 from typing import NamedTuple
 
+from benchmarks.report import html_page, html_table
 from benchmarks.search_quality.catalogues import PACKAGES, SPACELESS
 from benchmarks.search_quality.questions import ASKED, KINDS, MESSAGES
 
@@ -68,12 +69,12 @@ gives the same hits in the same order.
 
 ## What is found, and what is not
 
-Words are found in every script, whatever their case and accents, and other forms of them by their
-beginnings, up to the last two letters. There are no synonyms and no irregular forms of words. Where
-there are no spaces, pairs of neighbouring characters are compared: a question finds a text that
-shares a part of it. ICU, if the extra `words` is installed, finds the words of such a question;
-nothing that is stored depends on it. For what words cannot find, [search by
-meaning](store.md#search), or both ways at once.
+A search finds words in every script, in any case and with or without accents. It finds other forms of
+a word by its beginning, up to the last two letters. It does not know synonyms or irregular forms.
+Where there are no spaces, it compares pairs of neighbouring characters, so a question finds a text
+that shares a part of it. With the extra `words`, ICU finds the words of such a question. Nothing that
+is stored depends on it. For everything else, [search by meaning](store.md#search), or both ways
+together.
 
 ## How it is measured
 
@@ -91,12 +92,25 @@ and in brackets how often they find anything, other forms of the words included.
 
 {_table_of_groups(results)}
 
-A goal that is missed stands as it is.
-
-## Languages
-
-{_table_of_languages(results)}
+A goal that is missed stands as it is. [All languages](benchmarks/search-quality.html) have a table of their
+own.
 """
+
+
+def languages_page(results: Results, *, measured: date) -> str:
+    """Return docs/benchmarks/search-quality.html."""
+    kinds = [*KINDS, "nowhere"]
+    rows = []
+    for language, found in results.items():
+        name = language + (" (no spaces)" if language in SPACELESS else "")
+        rows.append([name, *(_cell(kind, found.get(kind)) for kind in kinds)])
+    about = f"<p>Recall@10 / MRR of {len(results)} languages, measured on {measured:%Y-%m-%d}.</p>"
+    return html_page(
+        "Search quality by language",
+        "../search-quality.html",
+        [about, html_table(["language", *kinds], rows)],
+        command="nox -s search-quality",
+    )
 
 
 def _table_of_groups(results: Results) -> str:
@@ -124,16 +138,6 @@ def _reaches(kind: str, pair: Sequence[float], goal: tuple[float, float | None])
     if kind == "nowhere":
         return pair[1] <= goal[0]
     return pair[0] >= goal[0] and (goal[1] is None or pair[1] >= goal[1])
-
-
-def _table_of_languages(results: Results) -> str:
-    kinds = [*KINDS, "nowhere"]
-    lines = [f"| language | {' | '.join(kinds)} |", "|---" * (1 + len(kinds)) + "|"]
-    for language, found in results.items():
-        name = f"`{language}`" + (" (no spaces)" if language in SPACELESS else "")
-        cells = [_cell(kind, found.get(kind)) for kind in kinds]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
 
 
 def _cell(kind: str, pair: Sequence[float] | None) -> str:

@@ -69,12 +69,12 @@ gives the same hits in the same order.
 
 ## What is found, and what is not
 
-A search finds words in every script, in any case and with or without accents. It finds other forms of
-a word by its beginning, up to the last two letters. It does not know synonyms or irregular forms.
-Where there are no spaces, it compares pairs of neighbouring characters, so a question finds a text
-that shares a part of it. With the extra `words`, ICU finds the words of such a question. Nothing that
-is stored depends on it. For everything else, [search by meaning](store.md#search), or both ways
-together.
+A search finds words in every script, in any case and with or without accents. It finds other
+forms of a word by its beginning, up to the last two letters. It does not know synonyms or
+irregular forms. Where there are no spaces, it compares pairs of neighbouring characters, so a
+question finds a text that shares a part of it. With the extra `words`, ICU finds the words of
+such a question. Nothing that is stored depends on it. For everything else, [search by
+meaning](store.md#search), or both ways together.
 
 ## How it is measured
 
@@ -92,8 +92,8 @@ and in brackets how often they find anything, other forms of the words included.
 
 {_table_of_groups(results)}
 
-A goal that is missed stands as it is. [All languages](benchmarks/search-quality.html) have a table of their
-own.
+A goal that is missed stands as it is. [All languages](benchmarks/search-quality.html) have a table
+of their own.
 """
 
 

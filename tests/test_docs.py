@@ -15,7 +15,8 @@ import pytest
 from pages import BLOCK, ROOT, broken_links, run_page
 
 TUTORIAL = sorted((ROOT / "docs" / "tutorial").glob("*.md"))
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *TUTORIAL]
+OPERATIONS = sorted((ROOT / "docs" / "operations").glob("*.md"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *TUTORIAL, *OPERATIONS]
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 OTHERS = [

@@ -1,4 +1,4 @@
-"""PostgreSQL's row policies as a second check of the tenant: the SQL of docs/operations.md."""
+"""PostgreSQL's row policies as a second check of the tenant: the SQL of docs/tenants.md."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from memalchemy.dialects import DIALECTS
 from memalchemy.migrate import TABLES, VERSION_TABLE
 from servers import Postgres
 
-PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+PAGE = Path(__file__).parents[2] / "docs" / "tenants.md"
 ROLES = ("acme_tenant", "globex_tenant")
 
 Open = Callable[..., Database]
@@ -31,7 +31,7 @@ Open = Callable[..., Database]
 @pytest.fixture(scope="module")
 def walled(postgres: Postgres, name: str) -> Open:
     """Opens the database as one of the roles, under its policy or not."""
-    section = PAGE.read_text().partition("### Row-level security")[2].partition("\n#")[0]
+    section = PAGE.read_text().partition("## A role for each tenant")[2].partition("\n#")[0]
     (policies,) = re.findall(r"```sql\n(.*?)```", section, re.DOTALL)
     assert all(table in policies for table in TABLES)
     postgres.execute(policies, name)

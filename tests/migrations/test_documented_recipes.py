@@ -107,7 +107,7 @@ def test_the_pipeline_of_the_migrations_page(run: Run, server_url: str, app_role
 
 
 def test_the_deployment_of_the_operations_page(run: Run, server_url: str, app_role: None) -> None:
-    script = block_with("docs/operations.md", "grants app_role")
+    script = block_with("docs/operations/deploy.md", "grants app_role")
 
     assert '"ok": true' in run(script, OWNER_URL=server_url, SUPERUSER_URL=server_url).stdout
 

@@ -28,7 +28,7 @@ Answers = dict[str, list[object]]
 Outcomes = dict[Pair, set[str]]
 """What became of a pair: ``refused``, ``unaffected`` and ``believed``; of several rows, all."""
 
-PAGE = Path(__file__).parents[2] / "docs" / "signatures.md"
+PAGE = Path(__file__).with_name("signed_reads.md")
 BELIEVED, OF_LONG_LOGS = "believed", "believed of long logs"
 """Tables of the page: what reads believe, and what else of long logs."""
 

@@ -19,17 +19,21 @@ ROUTES = re.compile(r"(?<=<!-- routes -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
 def routes() -> str:
-    """A row for each path, with the operations of its methods by their ids."""
-    rows: dict[str, list[str]] = {}
+    """A line for each path with its methods, by the parts of the OpenAPI document."""
+    parts: dict[str, dict[str, list[Operation]]] = {}
     for one in OPERATIONS:
-        rows.setdefault(one.path, []).append(_described(one))
-    lines = [f"| `{path}` | {', '.join(operations)} |" for path, operations in rows.items()]
-    return "\n".join(["| path | operations |", "|---|---|", *lines, ""])
+        parts.setdefault(one.tag, {}).setdefault(one.path, []).append(one)
+    blocks = [
+        "\n".join([f"# {tag}", *(_line(*of_path) for of_path in sorted(paths.items()))])
+        for tag, paths in parts.items()
+    ]
+    return "```text\n" + "\n\n".join(blocks) + "\n```\n"
 
 
-def _described(one: Operation) -> str:
-    admin = ", *admin*" if "admin" in one.access else ""
-    return f"`{one.method}` {one.name}{admin}"
+def _line(path: str, operations: list[Operation]) -> str:
+    methods = ",".join(one.method for one in operations)
+    admin = "  (admin)" if any("admin" in one.access for one in operations) else ""
+    return f"{methods:<20} {path}{admin}"
 
 
 def test_the_page_has_every_route_and_no_other() -> None:

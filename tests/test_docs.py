@@ -16,7 +16,8 @@ from pages import BLOCK, ROOT, broken_links, run_page
 
 TUTORIAL = sorted((ROOT / "docs" / "tutorial").glob("*.md"))
 OPERATIONS = sorted((ROOT / "docs" / "operations").glob("*.md"))
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *TUTORIAL, *OPERATIONS]
+EXTEND = sorted((ROOT / "docs" / "extend").glob("*.md"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *TUTORIAL, *OPERATIONS, *EXTEND]
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 OTHERS = [

@@ -26,7 +26,7 @@ from typer.main import get_command
 from memalchemy.cli.app import app
 from pages import ROOT
 
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(\w*)[^\n`]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 SHELL = {"", "bash", "sh", "console", "shell"}
 ENDS = {"|", "||", "&&", ";", "&", ">", ">>", "<"}

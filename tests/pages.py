@@ -1,15 +1,20 @@
-"""Runs the pages of the documentation: every Python block of one, in order."""
+"""Runs the pages of the documentation: every Python block of one, in order, with its output."""
 
 from __future__ import annotations
 
 import ast
 import asyncio
+import contextlib
 import inspect
+import io
 import re
 from pathlib import Path
 
+from website import hooks
+
 ROOT = Path(__file__).parents[1]
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```python(?: async)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+RUN = re.compile(r"^```(python|python async|output)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]*)(?:#([^)]*))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -17,19 +22,43 @@ ANCHOR = re.compile(r'<(?:a|details open) id="([^"]+)">')
 """An anchor in HTML, such as one of a row of a table."""
 
 
-async def run_page(page: Path) -> None:
-    """Run its blocks as one module that may await at its top; a script has a loop of its own."""
+class WrongOutput(AssertionError):
+    """A block prints something else than the ``output`` fence after it."""
+
+
+async def run_page(page: Path, *, sync: bool = False) -> None:
+    """Run its blocks as one module that may await at its top; a script has a loop of its own.
+
+    The text of an ``output`` fence is what the blocks between it and the one before print, where
+    ``…`` stands for anything. With *sync* the blocks are those of the tab without await.
+    """
     names: dict[str, object] = {"__name__": page.stem}
-    for block in BLOCK.findall(page.read_text()):  # noqa: ASYNC240 - nobody else waits
-        code = compile(
-            block, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
-        )
-        if "asyncio.run(" in block:
-            await asyncio.to_thread(eval, code, names)
-            continue
-        result = eval(code, names)
-        if inspect.iscoroutine(result):
-            await result
+    printed = io.StringIO()
+    for kind, block in RUN.findall(page.read_text()):  # noqa: ASYNC240 - nobody else waits
+        if kind == "output":
+            _compare(block, printed.getvalue())
+            printed = io.StringIO()
+        elif not (sync and kind == "python async"):
+            code = hooks.without_await(block) if sync else block
+            with contextlib.redirect_stdout(printed):
+                await _run(code, page, names)
+
+
+async def _run(code: str, page: Path, names: dict[str, object]) -> None:
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    compiled = compile(code, str(page), "exec", flags=flags, dont_inherit=True)
+    if "asyncio.run(" in code:
+        await asyncio.to_thread(eval, compiled, names)
+        return
+    result = eval(compiled, names)
+    if inspect.iscoroutine(result):
+        await result
+
+
+def _compare(wanted: str, printed: str) -> None:
+    parts = (re.escape(part) for part in wanted.rstrip().split("…"))
+    if not re.fullmatch(".*".join(parts), printed.rstrip(), re.DOTALL):
+        raise WrongOutput(f"the page says\n{wanted}\nand its blocks print\n{printed}")
 
 
 def broken_links(page: Path) -> list[str]:

@@ -11,8 +11,11 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from website import hooks
 
-from pages import BLOCK, ROOT, broken_links, run_page
+import memalchemy.sync
+from memalchemy import analysis, collections, conversations, database, inspection, memory, store
+from pages import BLOCK, ROOT, WrongOutput, broken_links, run_page
 
 TUTORIAL = sorted((ROOT / "docs" / "tutorial").glob("*.md"))
 OPERATIONS = sorted((ROOT / "docs" / "operations").glob("*.md"))
@@ -31,6 +34,17 @@ OTHERS = [
 pytestmark = pytest.mark.own_keys  # the examples have databases, and keys, of their own
 
 
+def has_tabs(page: Path) -> bool:
+    if not page.is_relative_to(ROOT / "docs"):
+        return False
+    source = str(page.relative_to(ROOT / "docs"))
+    text = page.read_text()
+    return hooks.has_tabs(source) and "=== " in hooks.with_tabs(text)
+
+
+WITH_TABS = [page for page in PAGES if has_tabs(page)]
+
+
 def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
@@ -41,6 +55,108 @@ async def test_the_examples_of_a_page_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     await run_page(page)
+
+
+@pytest.mark.parametrize("page", WITH_TABS, ids=name_of)
+async def test_the_examples_of_a_page_run_without_await(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    await run_page(page, sync=True)
+
+
+def test_most_guides_of_the_classes_have_tabs() -> None:
+    """So that the test above does not pass because it runs nothing."""
+    assert len(WITH_TABS) > 12
+    assert {"store.md", "checkpoints.md"} <= {page.name for page in WITH_TABS}
+
+
+def test_the_tabs_of_a_page_have_the_same_block_twice() -> None:
+    page = """Text.
+
+```python
+from memalchemy import Conflict, Database, Store
+from memalchemy.verify import verify
+
+async with Database("a.db") as db:
+    assert (await store.get(("a",), "k")).value == 1
+    found = [one async for one in store.items()]
+```
+
+```python async
+await verify(db)
+```
+
+```python
+print(1)
+```
+"""
+
+    tabs = hooks.with_tabs(page)
+
+    assert tabs.startswith("""Text.
+
+=== "Without await"
+
+    ```python
+    from memalchemy.sync import Conflict, Database, Store
+    from memalchemy.verify import verify
+
+    with Database("a.db") as db:
+        assert store.get(("a",), "k").value == 1
+        found = [one for one in store.items()]
+    ```
+
+=== "With await"
+
+    ```python
+    from memalchemy import Conflict, Database, Store
+""")
+    assert '```python title="With await only"\nawait verify(db)\n```' in tabs
+    assert tabs.endswith("```python\nprint(1)\n```\n")
+
+
+def test_the_tabs_know_the_names_of_the_classes_without_await() -> None:
+    classes, names = hooks.sync_names()
+    homes = (memalchemy, collections, conversations, database, inspection, memory, analysis, store)
+    twins = {
+        name
+        for name in memalchemy.sync.__all__
+        for home in homes
+        if getattr(home, name, None) not in (None, getattr(memalchemy.sync, name))
+    }
+
+    assert names == frozenset(memalchemy.sync.__all__)
+    assert twins <= classes
+    assert [one for one in classes - twins if hasattr(memalchemy, one)] == []
+
+
+@pytest.mark.parametrize(
+    ("output", "fits"),
+    [
+        ("1\n2\n", True),
+        ("1\n…\n", True),
+        ("…2\n", True),
+        ("1\n", False),
+        ("1\n3\n", False),
+        ("1.2\n", False),
+        ("", False),
+    ],
+)
+async def test_an_output_fence_is_what_the_blocks_before_it_print(
+    output: str, fits: bool, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```python\nprint(1)\n```\n```python\nprint(2)\n```\n"
+        f"```output\n{output}```\n```python\nprint(3)\n```\n```output\n3\n```\n"
+    )
+
+    if fits:
+        await run_page(page)
+    else:
+        with pytest.raises(WrongOutput):
+            await run_page(page)
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=name_of)
@@ -124,11 +240,6 @@ AWAITING = [
 def test_the_blocks_of_a_page_can_be_pasted(page: Path) -> None:
     blocks = map(without_lines_of_the_formatter, BLOCK.findall(page.read_text()))
     assert [one for one in blocks if not can_be_pasted(one)] == []
-
-
-@pytest.mark.parametrize("page", AWAITING, ids=name_of)
-def test_a_page_with_await_says_where_its_blocks_run(page: Path) -> None:
-    assert "installation.md#run-the-examples" in page.read_text()
 
 
 def test_a_block_that_cannot_be_pasted_is_seen() -> None:

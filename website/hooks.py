@@ -1,17 +1,61 @@
-"""Hooks of MkDocs: links to files outside of docs/ lead to the repository."""
+"""Hooks of MkDocs: tabs without and with await, the order of the search, links to the code."""
 
 from __future__ import annotations
 
+import ast
 import posixpath
 import re
+import textwrap
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parents[1]
+SYNC = ROOT / "src" / "memalchemy" / "sync" / "__init__.py"
 LINK = re.compile(r"\]\((\.\./[^)#\s]+)(#[^)\s]*)?\)")
+BLOCK = re.compile(r"^```python( async)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PLAIN = re.compile(r"^```python async$", re.MULTILINE)
+IMPORT = re.compile(r"^from memalchemy(\.\w+)? import (\([^)]*\)|[^\n(]+)$", re.MULTILINE)
+AWAIT_IN_BRACKETS = re.compile(r"\(await ([\w.]+\((?:[^()]|\([^()]*\))*\))\)(?=[\[.])")
+"""Such as ``(await f(x))["a"]``, which needs no brackets without the ``await``."""
+
+WITHOUT_TABS = frozenset(
+    {
+        "anchors.md",
+        "ask-your-data.md",
+        "backup.md",
+        "conformance.md",
+        "dialects.md",
+        "encryption.md",
+        "hosts.md",
+        "http.md",
+        "installation.md",
+        "registry.md",
+        "retention.md",
+        "schema.md",
+        "signatures.md",
+        "sqlalchemy.md",
+        "sync.md",
+        "verify.md",
+    }
+)
+"""Guides about functions, sessions or engines that only asyncio has, and the one about both."""
+NO_TABS = ("adr/", "integrations/", "reference/")
+LESS = {
+    "adr/": 0.2,
+    "reference/": 0.4,
+}
+"""How much a hit on these pages counts; a hit on another page counts 1."""
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
-    """Return the page with each relative link that leaves docs/ replaced by the file's address."""
-    folder = posixpath.join("docs", posixpath.dirname(page.file.src_uri))
+    """Return the page with tabs, and with links that leave docs/ as the file's address."""
+    source = page.file.src_uri
+    for beginning, boost in LESS.items():
+        if source.startswith(beginning):
+            page.meta["search"] = {"boost": boost}
+    markdown = with_tabs(markdown) if has_tabs(source) else PLAIN.sub("```python", markdown)
+    folder = posixpath.join("docs", posixpath.dirname(source))
 
     def replaced(link: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join(folder, link[1]))
@@ -20,3 +64,74 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
         return f"]({config.repo_url}/blob/main/{path}{link[2] or ''})"
 
     return LINK.sub(replaced, markdown)
+
+
+def has_tabs(source: str) -> bool:
+    """Return true if the blocks of the page at *source*, a path in docs/, are shown as tabs."""
+    return source not in WITHOUT_TABS and not source.startswith(NO_TABS)
+
+
+def with_tabs(markdown: str) -> str:
+    """Return the page with each block that has a form without await as two tabs."""
+
+    def tabs(block: re.Match[str]) -> str:
+        code = block[2]
+        if block[1]:
+            return f'```python title="With await only"\n{code}```'
+        if without_await(code) == code:
+            return block[0]
+        both = {"Without await": without_await(code), "With await": code}
+        return "\n\n".join(
+            f'=== "{title}"\n\n' + textwrap.indent(f"```python\n{one}```", "    ")
+            for title, one in both.items()
+        )
+
+    return BLOCK.sub(tabs, markdown)
+
+
+def without_await(code: str) -> str:
+    """Return a block of a page as it is with `memalchemy.sync`."""
+    code = AWAIT_IN_BRACKETS.sub(r"\1", code).replace("await ", "")
+    code = re.sub(r"\basync (def|with|for)\b", r"\1", code)
+    return IMPORT.sub(_import, code)
+
+
+def _import(found: re.Match[str]) -> str:
+    module = f"memalchemy{found[1] or ''}"
+    names = [name.strip() for name in found[2].strip("()").split(",") if name.strip()]
+    classes, all_names = sync_names()
+    if not classes.intersection(names):
+        return found[0]
+    ours = [name for name in names if name in all_names]
+    rest = [name for name in names if name not in all_names]
+    return "\n".join(
+        _import_line(where, some)
+        for where, some in ((module, rest), ("memalchemy.sync", ours))
+        if some
+    )
+
+
+def _import_line(module: str, names: list[str]) -> str:
+    line = f"from {module} import {', '.join(names)}"
+    if len(line) <= 100:
+        return line
+    return f"from {module} import (\n" + "".join(f"    {name},\n" for name in names) + ")"
+
+
+@cache
+def sync_names() -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names of the classes that `memalchemy.sync` has for asynchronous ones, and all.
+
+    They are read from its source, because the site is built without the package.
+    """
+    names, shared = set[str](), set[str]()
+    for node in ast.parse(SYNC.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom):
+            if not f"{node.module}".startswith("memalchemy.sync."):
+                shared |= {one.name for one in node.names}
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            if node.targets[0].id == "__all__":
+                names |= set(ast.literal_eval(node.value))
+            elif node.targets[0].id == "_SHARED_LATER":
+                shared |= {one for some in ast.literal_eval(node.value).values() for one in some}
+    return frozenset(names - shared), frozenset(names)

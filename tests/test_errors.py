@@ -273,7 +273,7 @@ def test_every_code_that_the_sources_spell_is_on_a_page_for_users() -> None:
     root = Path(__file__).parents[1]
     pages = "".join(
         root.joinpath("docs", page).read_text("utf-8")
-        for page in ("errors.md", "command-line.md", "http.md")
+        for page in ("errors.md", "command-line.md", "reference/cli.md", "http.md")
     )
     sources = "".join(path.read_text("utf-8") for path in root.joinpath("src").rglob("*.py"))
     spelt = set(re.findall(r"\b(?:MA-[A-Z]+(?:-[A-Z]+)*|HTTP-(?={))", sources))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from typing import Any
 import pytest
 from commandline import Call, environment, lines, process, thread
 from typer.main import get_command
+from website import command_reference
 
 from memalchemy import Conversation, Database, errors
 from memalchemy.cli import exit_codes
@@ -24,7 +27,8 @@ from rows import of_thread
 from servers import Postgres
 from waiting import A_WHILE
 
-DOCS = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
+DOCS = command_reference.PAGE.read_text()
+GUIDE = (command_reference.ROOT / "docs" / "command-line.md").read_text()
 
 
 def commands(group: Any, above: str = "") -> dict[str, Any]:
@@ -46,7 +50,7 @@ GROUPS = sorted({name.split()[0] for name in COMMANDS if " " in name})
 def section(name: str) -> str:
     """Return the section of the documentation about a command."""
     match = re.search(rf"^### `{name}`$(.*?)(?=^###? |\Z)", DOCS, re.M | re.S)
-    assert match, f"docs/command-line.md does not describe {name}"
+    assert match, f"docs/reference/cli.md does not describe {name}"
     return match[1]
 
 
@@ -56,6 +60,22 @@ def example(name: str) -> list[str]:
     program, *arguments = shlex.split(line)
     assert program == "memalchemy"
     return arguments
+
+
+def test_the_page_of_the_commands_is_generated_from_them() -> None:
+    if os.environ.get("MEMALCHEMY_REGENERATE"):
+        command_reference.PAGE.write_text(command_reference.page())
+
+    assert command_reference.PAGE.read_text() == command_reference.page()
+
+
+def test_the_details_of_the_page_are_of_commands_that_there_are() -> None:
+    notes = tomllib.loads(command_reference.NOTES.read_text())
+
+    assert set(notes.pop("groups")) <= set(GROUPS)
+    assert notes.pop("introduction")
+    assert set(notes) <= set(COMMANDS)
+    assert {key for one in notes.values() for key in one} <= {"guide", "notes", "json"}
 
 
 def test_the_documentation_describes_every_command_and_no_other() -> None:
@@ -193,7 +213,7 @@ def test_the_help_truncates_no_description(call: Call) -> None:
 
 
 def test_help_and_documentation_give_every_exit_code(call: Call) -> None:
-    documented = {int(code) for code in re.findall(r"^\| (\d+) \|", DOCS, re.M)}
+    documented = {int(code) for code in re.findall(r"^\| (\d+) \|", GUIDE, re.M)}
     shown = {int(code) for code in re.findall(r"^  +(\d+)  ", call("--help").out, re.M)}
 
     assert documented == shown == set(exit_codes.MEANINGS)

@@ -20,6 +20,7 @@ from memalchemy import Checkpointer, Database
 from waiting import A_WHILE
 
 DOCS = Path(__file__).parents[2] / "docs" / "command-line.md"
+REFERENCE = DOCS.parent / "reference" / "cli.md"
 SOURCE = Path(__file__).parents[2] / "src" / "memalchemy"
 UUID = "3f0c9a52-66d4-4c1d-9a0b-709ba80223d1"
 CHECKPOINT = "1f0c9a52-66d4-6c1d-bfff-709ba80223d1"
@@ -419,7 +420,7 @@ def test_the_documentation_lists_every_environment_variable() -> None:
         for name in re.findall(r"\bMEMALCHEMY_[A-Z_]+\b", file.read_text())
     }
     for_tests = {"MEMALCHEMY_REGENERATE", "MEMALCHEMY_GOLDEN"}
-    table = DOCS.read_text().split("## Environment variables\n")[1].split("\n## ")[0]
+    table = REFERENCE.read_text().split("## Environment variables\n")[1].split("\n## ")[0]
 
     assert set(re.findall(r"^\| `(MEMALCHEMY_[A-Z_]+)`", table, re.M)) == used - for_tests
 

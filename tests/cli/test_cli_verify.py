@@ -158,7 +158,7 @@ def _run(call: Call, url: str, remedy: str) -> Answer:
 
 
 def test_the_page_names_every_field_of_the_json_and_of_a_finding() -> None:
-    page = Path(__file__).parents[2].joinpath("docs", "command-line.md").read_text("utf-8")
+    page = Path(__file__).parents[2].joinpath("docs", "reference", "cli.md").read_text("utf-8")
     said = page.partition("### `verify`")[2].partition("\n## ")[0].partition("JSON:")[2]
 
     for record in (Report, Finding):

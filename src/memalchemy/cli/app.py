@@ -108,7 +108,7 @@ SECTIONS: dict[str, tuple[Command, ...]] = {
     ),
     "HTTP": (serve.serve,),
 }
-"""The commands under the headings of the help, which are those of docs/command-line.md."""
+"""The commands under the headings of the help, which are those of docs/reference/cli.md."""
 
 
 class Program(TyperGroup):

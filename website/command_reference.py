@@ -1,0 +1,130 @@
+"""Writes docs/reference/cli.md from the commands: `python -m website.command_reference`.
+
+The help of a command is in its code. Its JSON and its details are in command_notes.toml.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.main import get_command
+
+from memalchemy.cli.app import GROUPS, SECTIONS, app
+from memalchemy.cli.options import CommonOptions
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "reference" / "cli.md"
+NOTES = ROOT / "website" / "command_notes.toml"
+COMMON = {parameter.name for parameter in CommonOptions.parameters()}
+SHARED_BY = 3
+"""An argument or option that so many commands have is described once, above them."""
+REPLACED = {
+    r" ?\[required\]": "",
+    r"; required\]": "]",
+    r"([\d.]+)<=x<=([\d.]+)": r"\1 to \2",
+    r"x<=([\d.]+)": r"at most \1",
+    r"x>=([\d.]+)": r"at least \1",
+    r"; at least [01]\]": "]",
+    r" ?\[at least [01]\]": "",
+}
+"""Marks of the help, and the words for them."""
+HEADINGS = {
+    "store": "The store",
+    "log": "Logs of entries",
+    "index": "Vector indexes",
+    "tenants": "Tenants in the database",
+}
+
+
+def page() -> str:
+    """Return the text of docs/reference/cli.md."""
+    notes = tomllib.loads(NOTES.read_text(encoding="utf-8"))
+    program: Any = get_command(app)
+    found = dict(_commands(program))
+    chapters = {title: [str(one.name) for one in some] for title, some in SECTIONS.items()}
+    chapters |= {
+        HEADINGS[group]: [f"{group} {name}" for name in program.commands[group].commands]
+        for group in GROUPS
+    }
+    abouts = {HEADINGS[group]: text.strip() for group, text in notes["groups"].items()}
+    uses = Counter(record for one in found.values() for record in _own(one))
+    shared = {record for record, times in uses.items() if times >= SHARED_BY}
+    context = typer.Context(program, info_name="memalchemy")
+    common = [_record(one, context) for one in program.params if one.name in COMMON]
+    parts = [notes["introduction"].format(common=_list(common), shared=_list(sorted(shared)))]
+    for title, names in chapters.items():
+        parts.append(f"## {title}\n")
+        if title in abouts:
+            parts.append(abouts[title] + "\n")
+        parts += [_section(name, found[name], notes.get(name, {}), shared) for name in names]
+    return "\n".join(parts)
+
+
+def _commands(group: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{above}{name} ")
+        else:
+            yield f"{above}{name}", command
+
+
+def _own(command: Any) -> list[tuple[str, str]]:
+    """How each argument and option of its own is written, and what its help says."""
+    context = typer.Context(command)
+    return [
+        _record(one, context)
+        for one in command.params
+        if one.name not in COMMON and one.name != "help_all"
+    ]
+
+
+def _record(parameter: Any, context: Any) -> tuple[str, str]:
+    written, meaning = parameter.get_help_record(context)
+    for old, new in REPLACED.items():
+        meaning = re.sub(old, new, meaning)
+    return re.sub(r" <\w+>", "", written), meaning.strip()
+
+
+def _section(name: str, command: Any, notes: dict[str, str], shared: set[tuple[str, str]]) -> str:
+    own = _own(command)
+    arguments = [
+        one.metavar if one.required else f"[{one.metavar}]"
+        for one in command.params
+        if one.param_type_name == "argument"
+    ]
+    first, *more = [_escaped(" ".join(one.split())) for one in command.help.split("\n\n")]
+    parts = [f"### `{name}`", f"`{' '.join([name, *arguments])}`: {first[0].lower()}{first[1:]}"]
+    if "guide" in notes:
+        parts[-1] += f" See {notes['guide']}."
+    else:
+        parts += more
+    if described := [record for record in own if record not in shared]:
+        parts.append(_list(described))
+    if also := [written.split(" ")[0].rstrip(",") for written, _ in own if written[0] == "-"
+                and (written, _) in shared]:  # fmt: skip
+        parts.append(f"Also {', '.join(f'`{one}`' for one in also)}.")
+    if "notes" in notes:
+        parts.append(notes["notes"].strip())
+    if "json" in notes:
+        parts.append(f"JSON: {notes['json'].strip()}.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _list(records: Iterable[tuple[str, str]]) -> str:
+    return "\n".join(f"- `{written}`: {_escaped(meaning)}" for written, meaning in records)
+
+
+def _escaped(text: str) -> str:
+    """A text of the help, where Markdown would read a character of it as its own."""
+    parts = re.split(r"(`[^`]*`)", " ".join(text.split()))
+    return "".join(one if one[:1] == "`" else re.sub(r"([*<])", r"\\\1", one) for one in parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -416,11 +416,12 @@ def inspector(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def docs(session: nox.Session) -> None:
-    """The documentation site, in build/site: links, anchors and the names of the reference."""
+    """The documentation site, in build/site: links, anchors, names of the reference, its search."""
     session.install(*nox.project.dependency_groups(nox.project.load_toml(), "docs"))
     session.env["NO_MKDOCS_2_WARNING"] = "1"
     session.run("mkdocs", "build", "--strict")
     session.run("python", "-m", "website.check_site")
+    session.run("python", "-m", "website.check_search")
 
 
 @nox.session(default=False)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from website import check_site
+from website import check_search, check_site, hooks
 
 import memalchemy
 from memalchemy import integrations
@@ -162,6 +162,33 @@ DECISIONS = sorted((DOCS / "adr").glob("0*.md"))
 SECTIONS = ["Problem", "Decision", "Alternatives", "Consequences"]
 LONG = {"0007", "0013", "0027", "0029"}
 """Decisions that take more than 250 words."""
+
+
+def test_what_the_site_says_of_single_pages_is_of_pages_that_there_are() -> None:
+    there = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+    named = {*hooks.WITHOUT_TABS, *hooks.WORDS, *hooks.WEIGHTS}
+
+    assert {name for name in named if name.endswith(".md")} - there == set()
+    folders = {name for name in {*hooks.WEIGHTS, *hooks.NO_TABS} if name.endswith("/")}
+    assert [one for one in folders if not any(page.startswith(one) for page in there)] == []
+    for question, pages in check_search.QUESTIONS.items():
+        assert {f"{page}.md" for page in pages} & there, question
+
+
+def test_a_guide_counts_more_in_the_search_than_a_decision_or_the_reference() -> None:
+    weights = {page: hooks.weight_of(page) for page in pages_of(configuration()["nav"])}
+    evidence = {page for page in weights if page.startswith(("adr/", "reference/"))}
+
+    assert weights["store.md"] == 1
+    assert max(weights[page] for page in evidence) < 1
+    assert weights["adr/index.md"] < weights["integrations/strands.md"] < 1
+
+
+def test_a_question_whose_page_is_not_among_the_first_is_seen() -> None:
+    found = {"prune": ["a.html", "b.html", "retention.html"], "ttl": ["a.html", "b.html"]}
+
+    assert check_search.misplaced(found) == ["'ttl' finds a.html, b.html"]
+    assert len(check_search.QUESTIONS) >= 20
 
 
 def test_the_list_of_decisions_has_their_titles() -> None:

@@ -41,19 +41,56 @@ WITHOUT_TABS = frozenset(
 )
 """Guides about functions, sessions or engines that only asyncio has, and the one about both."""
 NO_TABS = ("adr/", "integrations/", "reference/")
-LESS = {
-    "adr/": 0.2,
-    "reference/": 0.4,
+WEIGHTS = {
+    "adr/": 0.1,
+    "benchmarks.md": 0.1,
+    "glossary.md": 0.5,
+    "integrations/": 0.5,
+    "integrations/benchmarks.md": 0.1,
+    "integrations/langgraph.md": 1,
+    "integrations/matrix.md": 0.1,
+    "parity.md": 0.1,
+    "reference/": 0.1,
+    "reference/cli.md": 0.2,
+    "reference/limits.md": 0.5,
+    "search-quality.md": 0.1,
 }
-"""How much a hit on these pages counts; a hit on another page counts 1."""
+"""How much a hit on these pages counts, by the beginning of their path: the longest one decides.
+A hit on another page, a guide, counts 1.
+"""
+WORDS = {
+    "ask-your-data.md": ["pandas", "cost per user", "SQL queries"],
+    "backup.md": ["restore"],
+    "checkpoints.md": ["save", "load", "save state"],
+    "command-line.md": ["CLI", "exit codes", "options"],
+    "conversations.md": ["chat history", "messages"],
+    "encryption.md": ["rotate keys"],
+    "erasure.md": ["GDPR", "delete a user", "forget"],
+    "facts.md": ["user memory"],
+    "hosts.md": ["FastAPI", "transaction"],
+    "http.md": ["REST API"],
+    "managers.md": ["token budget", "context window", "summarize"],
+    "migrations.md": ["create tables", "upgrade"],
+    "operations.md": ["PgBouncer", "crontab", "Kubernetes"],
+    "replicas.md": ["read replica", "standby"],
+    "retention.md": ["prune", "vacuum", "delete old", "ttl", "expire"],
+    "store.md": ["search", "filter", "embedding model"],
+    "sync.md": ["without asyncio", "without await"],
+    "tenants.md": ["row-level security", "multi-tenant"],
+    "testing.md": ["pytest"],
+    "tutorial/travel-and-branch.md": ["time travel", "fork"],
+    "vector-store.md": ["RAG", "embeddings"],
+}
+"""Words that readers search for and the titles of the page lack: the search reads them as tags."""
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
     """Return the page with tabs, and with links that leave docs/ as the file's address."""
     source = page.file.src_uri
-    for beginning, boost in LESS.items():
-        if source.startswith(beginning):
-            page.meta["search"] = {"boost": boost}
+    if (weight := weight_of(source)) != 1:
+        page.meta["search"] = {"boost": weight}
+    if source in WORDS:
+        page.meta["tags"] = WORDS[source]
     markdown = with_tabs(markdown) if has_tabs(source) else PLAIN.sub("```python", markdown)
     folder = posixpath.join("docs", posixpath.dirname(source))
 
@@ -64,6 +101,12 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
         return f"]({config.repo_url}/blob/main/{path}{link[2] or ''})"
 
     return LINK.sub(replaced, markdown)
+
+
+def weight_of(source: str) -> float:
+    """Return how much a hit of the search on the page at *source*, a path in docs/, counts."""
+    beginnings = [beginning for beginning in WEIGHTS if source.startswith(beginning)]
+    return WEIGHTS[max(beginnings, key=len)] if beginnings else 1
 
 
 def has_tabs(source: str) -> bool:

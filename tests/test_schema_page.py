@@ -1,6 +1,7 @@
 """docs/schema.md has the tables, columns, keys, indexes and checks of the models, and no others.
 
-``MEMALCHEMY_REGENERATE=1`` draws its diagram, docs/images/schema.svg; the rest is written by hand.
+``MEMALCHEMY_REGENERATE=1`` draws its diagram, docs/images/schema.svg, and lists the columns with
+their types; their meaning, and the lists of keys and indexes, are written by hand.
 """
 
 from __future__ import annotations
@@ -227,6 +228,18 @@ def listed_columns(table: Table) -> list[list[str]]:
     ]
 
 
+def with_columns(table: Table, page: str) -> str:
+    """The page with the columns of a table and their types; each keeps its meaning."""
+    pattern = rf"(^## {table.name}\n.*?^\| column \|[^\n]*\n\|[-|]+\n)((?:\|[^\n]*\n)+)"
+    (found,) = re.finditer(pattern, page, re.MULTILINE | re.DOTALL)
+    meanings = dict(re.findall(r"^\| `(\w+)` \| [^|]+ \| (.*) \|$", found[2], re.MULTILINE))
+    rows = [
+        f"| `{name}` | {kind} | {meanings.get(name, '')} |\n"
+        for name, kind in listed_columns(table)
+    ]
+    return page[: found.start(2)] + "".join(rows) + page[found.end(2) :]
+
+
 def listed_rules(table: Table) -> set[tuple[str, str]]:
     """The keys, indexes and checks of a table, each by its name and what it is of."""
     found: set[tuple[str, str]] = set()
@@ -257,10 +270,13 @@ def spelt(expression: ColumnElement[Any] | str) -> str:
 
 @pytest.mark.parametrize("table", all_tables(), ids=lambda table: table.name)
 def test_the_columns_of_a_table_are_listed_with_their_types(table: Table) -> None:
+    if os.environ.get("MEMALCHEMY_REGENERATE"):
+        PAGE.write_text(with_columns(table, PAGE.read_text()))
     rows = [*rows_of(table.name, PAGE.read_text(), "column")]
 
     assert [row[:2] for row in rows] == listed_columns(table)
-    assert all(meaning and writer for _, _, meaning, writer in rows)
+    assert all(meaning for _, _, meaning in rows)
+    assert with_columns(table, PAGE.read_text()) == PAGE.read_text()
 
 
 @pytest.mark.parametrize("table", all_tables(), ids=lambda table: table.name)

@@ -7,7 +7,9 @@ import asyncio
 import contextlib
 import inspect
 import io
+import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from website import hooks
@@ -59,6 +61,27 @@ def _compare(wanted: str, printed: str) -> None:
     parts = (re.escape(part) for part in wanted.rstrip().split("…"))
     if not re.fullmatch(".*".join(parts), printed.rstrip(), re.DOTALL):
         raise WrongOutput(f"the page says\n{wanted}\nand its blocks print\n{printed}")
+
+
+def with_rows(page: str, header: str, rows: Sequence[tuple[str, ...]], new: str = "") -> str:
+    """The page with these *rows* in the one table whose header begins so.
+
+    A row keeps what the page says in its other cells, and a new row has *new* there.
+    """
+    pattern = rf"^{re.escape(header)}[^\n]*\n\|[-|]+\n((?:\|[^\n]*\n)*)"
+    (table,) = re.finditer(pattern, page, re.MULTILINE)
+    width = len(rows[0])
+    others = {}
+    for line in table[1].splitlines():
+        first, *rest = line.removeprefix("| ").removesuffix(" |").split(" | ")
+        others[first] = " | ".join(rest[width - 1 :])
+    lines = (f"| {' | '.join([*row, others.get(row[0], new)])} |\n" for row in rows)
+    return page[: table.start(1)] + "".join(lines) + page[table.end(1) :]
+
+
+def regenerates() -> bool:
+    """Whether this run writes the parts of pages that are made from the code."""
+    return bool(os.environ.get("MEMALCHEMY_REGENERATE"))
 
 
 def broken_links(page: Path) -> list[str]:

@@ -15,7 +15,7 @@ from website import hooks
 
 import memalchemy.sync
 from memalchemy import analysis, collections, conversations, database, inspection, memory, store
-from pages import BLOCK, ROOT, WrongOutput, broken_links, run_page
+from pages import BLOCK, ROOT, WrongOutput, broken_links, run_page, with_rows
 
 TUTORIAL = sorted((ROOT / "docs" / "tutorial").glob("*.md"))
 OPERATIONS = sorted((ROOT / "docs" / "operations").glob("*.md"))
@@ -157,6 +157,17 @@ async def test_an_output_fence_is_what_the_blocks_before_it_print(
     else:
         with pytest.raises(WrongOutput):
             await run_page(page)
+
+
+def test_the_rows_of_a_table_are_those_of_the_code_and_keep_what_a_page_says() -> None:
+    page = "| a | b | c |\n|---|---|---|\n| `x` | 1 | one |\n| `y` | 2 | two \\| too |\n\n| `z` | a |\n"
+
+    written = with_rows(page, "| a | b |", [("`n`", "0"), ("`y`", "3")], new="new")
+
+    assert written == (
+        "| a | b | c |\n|---|---|---|\n| `n` | 0 | new |\n| `y` | 3 | two \\| too |\n\n| `z` | a |\n"
+    )
+    assert with_rows(page, "| a | b |", [("`x`", "1"), ("`y`", "2")]) == page
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=name_of)

@@ -36,7 +36,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from memalchemy import migrate
 from memalchemy.column_types import Json, Key, LogKey, Payload, UtcDateTime, Vector
 from memalchemy.schema import Base
-from pages import ROOT
+from pages import ROOT, regenerates, with_rows
 
 PAGE = ROOT / "docs" / "schema.md"
 DIAGRAM = ROOT / "docs" / "images" / "schema.svg"
@@ -230,14 +230,11 @@ def listed_columns(table: Table) -> list[list[str]]:
 
 def with_columns(table: Table, page: str) -> str:
     """The page with the columns of a table and their types; each keeps its meaning."""
-    pattern = rf"(^## {table.name}\n.*?^\| column \|[^\n]*\n\|[-|]+\n)((?:\|[^\n]*\n)+)"
-    (found,) = re.finditer(pattern, page, re.MULTILINE | re.DOTALL)
-    meanings = dict(re.findall(r"^\| `(\w+)` \| [^|]+ \| (.*) \|$", found[2], re.MULTILINE))
-    rows = [
-        f"| `{name}` | {kind} | {meanings.get(name, '')} |\n"
-        for name, kind in listed_columns(table)
-    ]
-    return page[: found.start(2)] + "".join(rows) + page[found.end(2) :]
+    before, heading, section = page.partition(f"\n## {table.name}\n")
+    section, next_heading, after = section.partition("\n## ")
+    rows = [(f"`{name}`", kind) for name, kind in listed_columns(table)]
+    section = with_rows(section, "| column | type |", rows)
+    return before + heading + section + next_heading + after
 
 
 def listed_rules(table: Table) -> set[tuple[str, str]]:
@@ -270,7 +267,7 @@ def spelt(expression: ColumnElement[Any] | str) -> str:
 
 @pytest.mark.parametrize("table", all_tables(), ids=lambda table: table.name)
 def test_the_columns_of_a_table_are_listed_with_their_types(table: Table) -> None:
-    if os.environ.get("MEMALCHEMY_REGENERATE"):
+    if regenerates():
         PAGE.write_text(with_columns(table, PAGE.read_text()))
     rows = [*rows_of(table.name, PAGE.read_text(), "column")]
 

@@ -160,13 +160,13 @@ async def test_an_output_fence_is_what_the_blocks_before_it_print(
 
 
 def test_the_rows_of_a_table_are_those_of_the_code_and_keep_what_a_page_says() -> None:
-    page = "| a | b | c |\n|---|---|---|\n| `x` | 1 | one |\n| `y` | 2 | two \\| too |\n\n| `z` | a |\n"
+    head = "| a | b | c |\n|---|---|---|\n"
+    rest = "\n| `z` | a |\n"
+    page = f"{head}| `x` | 1 | one |\n| `y` | 2 | two \\| too |\n{rest}"
 
     written = with_rows(page, "| a | b |", [("`n`", "0"), ("`y`", "3")], new="new")
 
-    assert written == (
-        "| a | b | c |\n|---|---|---|\n| `n` | 0 | new |\n| `y` | 3 | two \\| too |\n\n| `z` | a |\n"
-    )
+    assert written == f"{head}| `n` | 0 | new |\n| `y` | 3 | two \\| too |\n{rest}"
     assert with_rows(page, "| a | b |", [("`x`", "1"), ("`y`", "2")]) == page
 
 
@@ -261,7 +261,7 @@ def test_a_block_that_cannot_be_pasted_is_seen() -> None:
 
 def test_contributing_names_all_that_is_in_the_package() -> None:
     (tree,) = re.findall(r"^```\n(src/memalchemy/\n.*?)```", CONTRIBUTING.read_text(), re.M | re.S)
-    first = "\n".join(re.split(r"\s{3,}", line.strip())[0] for line in tree.splitlines()[1:])
+    first = "\n".join(re.split(r"\s{2,}", line.strip())[0] for line in tree.splitlines()[1:])
     there = {
         f"{path.name}/" if path.is_dir() else path.name
         for path in (ROOT / "src" / "memalchemy").iterdir()

@@ -93,6 +93,8 @@ def _record(parameter: Any, context: Any) -> tuple[str, str]:
 
 def _section(name: str, command: Any, notes: dict[str, str], shared: set[tuple[str, str]]) -> str:
     own = _own(command)
+    if "elsewhere" in notes:
+        shared = shared | {one for one in own if one[0].startswith(notes["elsewhere"])}
     arguments = [
         one.metavar if one.required else f"[{one.metavar}]"
         for one in command.params

@@ -75,7 +75,12 @@ def test_the_details_of_the_page_are_of_commands_that_there_are() -> None:
     assert set(notes.pop("groups")) <= set(GROUPS)
     assert notes.pop("introduction")
     assert set(notes) <= set(COMMANDS)
-    assert {key for one in notes.values() for key in one} <= {"guide", "notes", "json"}
+    assert {key for one in notes.values() for key in one} <= {
+        "elsewhere",
+        "guide",
+        "notes",
+        "json",
+    }
 
 
 def test_the_documentation_describes_every_command_and_no_other() -> None:

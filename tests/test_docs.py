@@ -116,6 +116,29 @@ print(1)
     assert tabs.endswith("```python\nprint(1)\n```\n")
 
 
+@pytest.mark.parametrize(
+    ("written", "without"),
+    [
+        ("x = await f(await g())", "x = f(g())"),
+        ("x = (await f())['a']", "x = f()['a']"),
+        ("x = (await f(('a',), 'k')).value", "x = f(('a',), 'k').value"),
+        ("x = [y async for y in z if await f(y)]", "x = [y for y in z if f(y)]"),
+        ("async def f():  # to await later\n    return 'await it'",
+         "def f():  # to await later\n    return 'await it'"),
+        ("awaited = asynchronous(await_=1)", "awaited = asynchronous(await_=1)"),
+        ("from memalchemy import Store, telemetry",
+         "from memalchemy import telemetry\nfrom memalchemy.sync import Store"),
+        ("from memalchemy import (\n    Conflict,\n    Database,\n)",
+         "from memalchemy.sync import Conflict, Database"),
+        ("from memalchemy.memory import EpisodeStore", "from memalchemy.sync import EpisodeStore"),
+        ("from memalchemy import Conflict", "from memalchemy import Conflict"),
+        ("from memalchemy.sync import Store", "from memalchemy.sync import Store"),
+    ],
+)  # fmt: skip
+def test_a_block_without_await_is_the_same_code(written: str, without: str) -> None:
+    assert hooks.without_await(f"{written}\n") == f"{without}\n"
+
+
 def test_the_tabs_know_the_names_of_the_classes_without_await() -> None:
     classes, names = hooks.sync_names()
     homes = (memalchemy, collections, conversations, database, inspection, memory, analysis, store)
@@ -251,6 +274,13 @@ AWAITING = [
 def test_the_blocks_of_a_page_can_be_pasted(page: Path) -> None:
     blocks = map(without_lines_of_the_formatter, BLOCK.findall(page.read_text()))
     assert [one for one in blocks if not can_be_pasted(one)] == []
+
+
+def test_only_one_page_says_where_blocks_with_await_run() -> None:
+    pages = [page.name for page in (ROOT / "docs").rglob("*.md")
+             if "python -m asyncio" in " ".join(page.read_text().split())]  # fmt: skip
+
+    assert pages == ["installation.md"], "the others have tabs"
 
 
 def test_a_block_that_cannot_be_pasted_is_seen() -> None:

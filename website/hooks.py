@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import io
 import posixpath
 import re
 import textwrap
+import tokenize
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -134,9 +136,13 @@ def with_tabs(markdown: str) -> str:
 
 def without_await(code: str) -> str:
     """Return a block of a page as it is with `memalchemy.sync`."""
-    code = AWAIT_IN_BRACKETS.sub(r"\1", code).replace("await ", "")
-    code = re.sub(r"\basync (def|with|for)\b", r"\1", code)
-    return IMPORT.sub(_import, code)
+    code = AWAIT_IN_BRACKETS.sub(r"\1", code)
+    lines = code.splitlines(keepends=True)
+    for token in reversed([*tokenize.generate_tokens(io.StringIO(code).readline)]):
+        if token.type == tokenize.NAME and token.string in ("async", "await"):
+            line, (start, end) = token.start[0] - 1, (token.start[1], token.end[1])
+            lines[line] = lines[line][:start] + lines[line][end:].lstrip(" ")
+    return IMPORT.sub(_import, "".join(lines))
 
 
 def _import(found: re.Match[str]) -> str:

@@ -54,7 +54,8 @@ def page() -> str:
     }
     abouts = {HEADINGS[group]: text.strip() for group, text in notes["groups"].items()}
     uses = Counter(record for one in found.values() for record in _own(one))
-    shared = {record for record, times in uses.items() if times >= SHARED_BY}
+    commonest = {record[0]: record for record, _ in reversed(uses.most_common())}
+    shared = {record for record in commonest.values() if uses[record] >= SHARED_BY}
     context = typer.Context(program, info_name="memalchemy")
     common = [_record(one, context) for one in program.params if one.name in COMMON]
     parts = [notes["introduction"].format(common=_list(common), shared=_list(sorted(shared)))]

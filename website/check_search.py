@@ -27,7 +27,7 @@ QUESTIONS = {
     "restore a backup": {"backup"},
     "erase a person": {"erasure"},
     "alembic": {"migrations"},
-    "pgbouncer": {"operations", "operations/run"},
+    "pgbouncer": {"operations/run"},
     "vector search": {"vector-store", "store", "search"},
     "token budget": {"managers"},
     "without asyncio": {"sync"},
@@ -36,7 +36,7 @@ QUESTIONS = {
     "exit codes": {"command-line"},
     "fork a conversation": {"conversations"},
     "opentelemetry": {"telemetry"},
-    "read replica": {"replicas", "growing"},
+    "read replica": {"growing"},
     "filter items": {"store", "search"},
     "long-term memory": {"memory"},
     "import sessions": {"importing"},
@@ -51,7 +51,7 @@ QUESTIONS = {
     "ttl": {"retention"},
     "embedding model": {"store", "search", "embeddings"},
     "create tables": {"migrations"},
-    "crontab": {"operations", "operations/run"},
+    "crontab": {"operations/run"},
 }
 """What a reader types, with the pages of which one has to be among the first."""
 

@@ -150,7 +150,7 @@ class SchemaIncomplete(MemalchemyError):
             "It was dropped, or left out of a restore; `memalchemy upgrade` does not make it "
             "again. Restore the whole database from a backup."
         )
-        self.missing = tuple(missing)
+        self.missing: tuple[str, ...] = tuple(missing)
 
 
 class WallIncomplete(MemalchemyError):
@@ -188,7 +188,7 @@ class VersionTableLost(SchemaOutdated):
             "(version_num VARCHAR(32) NOT NULL PRIMARY KEY); "
             f"INSERT INTO {prefix}{version_table} VALUES ('{head}')",
         )
-        self.current = None
+        self.current: str | None = None
         self.head = head
 
 
@@ -206,7 +206,7 @@ class ReplicationIncomplete(MemalchemyError):
             f"run: DELETE FROM {prefix}memalchemy_version; DELETE FROM {prefix}store_items WHERE "
             "tenant = '~'. The server tries again by itself."
         )
-        self.tables = tuple(tables)
+        self.tables: tuple[str, ...] = tuple(tables)
 
 
 class ForeignTable(MemalchemyError):

@@ -50,7 +50,7 @@ class Reader:
 
     def __init__(self, db: Database) -> None:
         self.db = db
-        self.damage = Damage()
+        self.damage: Damage = Damage()
 
     async def batches(
         self, tables: Iterable[str], selection: Selection

@@ -140,7 +140,7 @@ class Backend:
         self._options: dict[str, Any] = (
             {"schema_translate_map": {None: schema}} if schema is not None else {}
         )
-        self.read_only = read_only or (target is not None and target.read_only)
+        self.read_only: bool = read_only or (target is not None and target.read_only)
         in_memory = target is not None and self.dialect.single_writer and target.path is None
         if self.read_only and in_memory:
             raise ValueError(

@@ -131,57 +131,64 @@ THREAD = V1 + "/threads/{thread_id}"
 CHECKPOINTS = THREAD + "/checkpoints"
 CHECKPOINT = CHECKPOINTS + "/{checkpoint_id}"
 
-save = _thread("save", "POST", CHECKPOINTS,
+save: Operation = _thread("save", "POST", CHECKPOINTS,
     body="SaveBody", answer="Saved", status=201, problems=(404, 409, 410))
-put_checkpoint = _thread("put_checkpoint", "PUT", CHECKPOINT,
+put_checkpoint: Operation = _thread("put_checkpoint", "PUT", CHECKPOINT,
     body="SaveBody", answer="Saved", status=201, problems=(404, 409, 410), conditional=True)
-list_checkpoints = _thread("list_checkpoints", "GET", CHECKPOINTS,
+list_checkpoints: Operation = _thread("list_checkpoints", "GET", CHECKPOINTS,
     query="ListCheckpointsQuery", answer="CheckpointIdList")
-load = _thread("load", "GET", CHECKPOINT, answer="Checkpoint", problems=(404,), conditional=True)
-delete_checkpoint = _thread("delete_checkpoint", "DELETE", CHECKPOINT,
-    answer="Deleted", problems=(404, 409))
-delete_checkpoints = _thread("delete_checkpoints", "DELETE", CHECKPOINTS,
-    answer="Deleted", problems=(404,))
-get_metadata = _thread("get_metadata", "GET", CHECKPOINT + "/metadata",
-    answer="CheckpointInfo", problems=(404,))
-list_threads = _thread("list_threads", "GET", V1 + "/threads",
-    query="ListThreadsQuery", answer="ThreadIdList")
-count_threads = _thread("count_threads", "POST", V1 + "/threads/count",
-    body="CountThreadsBody", answer="Count", scopes=("read",))
-list_all_logs = _thread("list_all_logs", "GET", V1 + "/logs",
-    query="ListAllLogsQuery", answer="LogInfoList")
-list_namespaces = _thread("list_namespaces", "GET", THREAD + "/namespaces",
-    query="ListNamespacesOfThreadQuery", answer="NamespaceList")
-set_thread_metadata = _thread("set_thread_metadata", "PUT", THREAD + "/own-metadata",
-    body="ThreadMetadataBody", answer="Edited", problems=(404,))
-delete_some_checkpoints = _thread("delete_some_checkpoints", "POST", THREAD + "/delete-checkpoints",
-    body="CheckpointIdsBody", answer="Count", problems=(409,))
-load_newest = _thread("load_newest", "GET", THREAD,
+load: Operation = _thread("load", "GET", CHECKPOINT,
     answer="Checkpoint", problems=(404,), conditional=True)
-delete_thread = _thread("delete_thread", "DELETE", THREAD, answer="Deleted", problems=(404,))
-get_newest_metadata = _thread("get_newest_metadata", "GET", THREAD + "/metadata",
+delete_checkpoint: Operation = _thread("delete_checkpoint", "DELETE", CHECKPOINT,
+    answer="Deleted", problems=(404, 409))
+delete_checkpoints: Operation = _thread("delete_checkpoints", "DELETE", CHECKPOINTS,
+    answer="Deleted", problems=(404,))
+get_metadata: Operation = _thread("get_metadata", "GET", CHECKPOINT + "/metadata",
     answer="CheckpointInfo", problems=(404,))
-history = _thread("history", "GET", THREAD + "/history",
+list_threads: Operation = _thread("list_threads", "GET", V1 + "/threads",
+    query="ListThreadsQuery", answer="ThreadIdList")
+count_threads: Operation = _thread("count_threads", "POST", V1 + "/threads/count",
+    body="CountThreadsBody", answer="Count", scopes=("read",))
+list_all_logs: Operation = _thread("list_all_logs", "GET", V1 + "/logs",
+    query="ListAllLogsQuery", answer="LogInfoList")
+list_namespaces: Operation = _thread("list_namespaces", "GET", THREAD + "/namespaces",
+    query="ListNamespacesOfThreadQuery", answer="NamespaceList")
+set_thread_metadata: Operation = _thread("set_thread_metadata", "PUT", THREAD + "/own-metadata",
+    body="ThreadMetadataBody", answer="Edited", problems=(404,))
+delete_some_checkpoints: Operation = _thread("delete_some_checkpoints", "POST",
+    THREAD + "/delete-checkpoints",
+    body="CheckpointIdsBody", answer="Count", problems=(409,))
+load_newest: Operation = _thread("load_newest", "GET", THREAD,
+    answer="Checkpoint", problems=(404,), conditional=True)
+delete_thread: Operation = _thread("delete_thread", "DELETE", THREAD,
+    answer="Deleted", problems=(404,))
+get_newest_metadata: Operation = _thread("get_newest_metadata", "GET", THREAD + "/metadata",
+    answer="CheckpointInfo", problems=(404,))
+history: Operation = _thread("history", "GET", THREAD + "/history",
     query="HistoryQuery", answer="CheckpointInfoList", problems=(404,))
-diff = _thread("diff", "GET", THREAD + "/diff", query="DiffQuery", answer="Diff", problems=(404,))
-fork = _thread("fork", "POST", THREAD + "/fork",
+diff: Operation = _thread("diff", "GET", THREAD + "/diff",
+    query="DiffQuery", answer="Diff", problems=(404,))
+fork: Operation = _thread("fork", "POST", THREAD + "/fork",
     body="ForkBody", answer="Forked", status=201, problems=(404, 409))
-copy_thread = _thread("copy_thread", "POST", THREAD + "/copy",
+copy_thread: Operation = _thread("copy_thread", "POST", THREAD + "/copy",
     body="CopyBody", answer="Copied", problems=(409,))
-get_storage_stats = _thread("get_storage_stats", "GET", THREAD + "/stats", answer="StorageStats")
-rewrite = _thread("rewrite", "POST", THREAD + "/rewrite", answer="Count", scopes=("admin",))
-list_with_metadata = _thread("list_with_metadata", "GET", V1 + "/checkpoints",
+get_storage_stats: Operation = _thread("get_storage_stats", "GET", THREAD + "/stats",
+    answer="StorageStats")
+rewrite: Operation = _thread("rewrite", "POST", THREAD + "/rewrite",
+    answer="Count", scopes=("admin",))
+list_with_metadata: Operation = _thread("list_with_metadata", "GET", V1 + "/checkpoints",
     query="NewestCheckpointsQuery", answer="CheckpointInfoList")
-search = _thread("search", "POST", V1 + "/checkpoints/search",
+search: Operation = _thread("search", "POST", V1 + "/checkpoints/search",
     body="SearchCheckpointsBody", answer="CheckpointHitList", scopes=("read",))
-query_by_metadata = _thread("query_by_metadata", "POST", V1 + "/checkpoints/query",
+query_by_metadata: Operation = _thread("query_by_metadata", "POST", V1 + "/checkpoints/query",
     body="QueryByMetadataBody", answer="CheckpointInfoList", scopes=("read",))
-search_data = _thread("search_data", "POST", V1 + "/checkpoints/data",
+search_data: Operation = _thread("search_data", "POST", V1 + "/checkpoints/data",
     body="SearchDataBody", answer="CheckpointInfoList", scopes=("read",))
-prune = _thread("prune", "POST", V1 + "/prune", body="PruneBody", answer="Count", scopes=("admin",))
-vacuum = _thread("vacuum", "POST", V1 + "/vacuum",
+prune: Operation = _thread("prune", "POST", V1 + "/prune",
+    body="PruneBody", answer="Count", scopes=("admin",))
+vacuum: Operation = _thread("vacuum", "POST", V1 + "/vacuum",
     body="VacuumBody", answer="Count", scopes=("admin",))
-forget = _thread("forget", "POST", V1 + "/forget",
+forget: Operation = _thread("forget", "POST", V1 + "/forget",
     body="ForgetBody", answer="Count", scopes=("admin",))
 
 # --- Logs of threads, and conversations, whose messages are such logs ----------------------------
@@ -200,61 +207,66 @@ MESSAGES = CONVERSATION + "/messages"
 SUMMARY = CONVERSATION + "/summary"
 EXCHANGE = CONVERSATION + "/exchange"
 
-list_logs = _log("list_logs", "GET", LOGS, query="ListLogsQuery", answer="ThreadIdList")
-log_search = _log("log_search", "POST", LOGS + "/search",
+list_logs: Operation = _log("list_logs", "GET", LOGS, query="ListLogsQuery", answer="ThreadIdList")
+log_search: Operation = _log("log_search", "POST", LOGS + "/search",
     body="SearchEntriesBody", answer="EntryHitList", scopes=("read",))
-log_count_threads = _log("log_count_threads", "POST", LOGS + "/count",
+log_count_threads: Operation = _log("log_count_threads", "POST", LOGS + "/count",
     body="CountThreadsBody", answer="Count", scopes=("read",))
-log_find = _log("log_find", "POST", LOGS + "/find",
+log_find: Operation = _log("log_find", "POST", LOGS + "/find",
     body="FindEntriesBody", answer="EntryOfThreadList", scopes=("read",))
-log_read_threads = _log("log_read_threads", "POST", LOGS + "/read",
+log_read_threads: Operation = _log("log_read_threads", "POST", LOGS + "/read",
     body="ReadThreadsBody", answer="EntriesOfThreadList", scopes=("read",))
-log_last_written = _log("log_last_written", "POST", LOGS + "/last-written",
+log_last_written: Operation = _log("log_last_written", "POST", LOGS + "/last-written",
     body="ThreadIdsBody", answer="WrittenThreadList", scopes=("read",))
-log_version = _log("log_version", "GET", LOG, answer="LogState")
-log_count = _log("log_count", "GET", LOG + "/count", answer="Count")
-log_fork = _log("log_fork", "POST", LOG + "/fork",
+log_version: Operation = _log("log_version", "GET", LOG, answer="LogState")
+log_count: Operation = _log("log_count", "GET", LOG + "/count", answer="Count")
+log_fork: Operation = _log("log_fork", "POST", LOG + "/fork",
     body="ForkLogBody", answer="Forked", status=201, problems=(404, 409))
-log_pop = _log("log_pop", "POST", LOG + "/pop",
+log_pop: Operation = _log("log_pop", "POST", LOG + "/pop",
     body="ChangeLogBody", answer="Popped", problems=(409, 410), scopes=("read", "write"))
-log_delete = _log("log_delete", "DELETE", LOG, answer="Deleted", problems=(404,))
-log_entries = _log("log_entries", "GET", ENTRIES, query="ListEntriesQuery", answer="EntryList")
-log_append = _log("log_append", "POST", ENTRIES,
+log_delete: Operation = _log("log_delete", "DELETE", LOG, answer="Deleted", problems=(404,))
+log_entries: Operation = _log("log_entries", "GET", ENTRIES,
+    query="ListEntriesQuery", answer="EntryList")
+log_append: Operation = _log("log_append", "POST", ENTRIES,
     body="AppendBody", answer="PositionList", status=201, problems=(409, 410))
-log_replace_suffix = _log("log_replace_suffix", "PUT", ENTRIES,
+log_replace_suffix: Operation = _log("log_replace_suffix", "PUT", ENTRIES,
     body="ReplaceSuffixBody", answer="PositionList", problems=(409, 410))
-log_remove = _log("log_remove", "POST", LOG + "/remove",
+log_remove: Operation = _log("log_remove", "POST", LOG + "/remove",
     body="RemoveEntriesBody", answer="Count", problems=(409, 410))
-log_edit = _log("log_edit", "PUT", ENTRY,
+log_edit: Operation = _log("log_edit", "PUT", ENTRY,
     body="EditBody", answer="Edited", problems=(404, 409, 410))
-log_clear = _log("log_clear", "DELETE", ENTRIES,
+log_clear: Operation = _log("log_clear", "DELETE", ENTRIES,
     query="ChangeLogQuery", answer="Count", problems=(409, 410))
-conversation_messages = _log("conversation_messages", "GET", MESSAGES,
+conversation_messages: Operation = _log("conversation_messages", "GET", MESSAGES,
     query="ListEntriesQuery", answer="MessageList")
-conversation_search = _log("conversation_search", "POST", CONVERSATION + "/search",
+conversation_search: Operation = _log("conversation_search", "POST", CONVERSATION + "/search",
     body="SearchMessagesBody", answer="FoundMessageList", scopes=("read",))
-conversation_add = _log("conversation_add", "POST", MESSAGES,
+conversation_add: Operation = _log("conversation_add", "POST", MESSAGES,
     body="AddMessagesBody", answer="PositionList", status=201, problems=(409, 410))
-conversation_clear = _log("conversation_clear", "DELETE", MESSAGES, answer="Count")
-conversation_count = _log("conversation_count", "GET", CONVERSATION + "/count", answer="Count")
-conversation_snapshot = _log("conversation_snapshot", "GET", CONVERSATION, answer="Snapshot")
-conversation_restore = _log("conversation_restore", "PUT", CONVERSATION,
+conversation_clear: Operation = _log("conversation_clear", "DELETE", MESSAGES, answer="Count")
+conversation_count: Operation = _log("conversation_count", "GET", CONVERSATION + "/count",
+    answer="Count")
+conversation_snapshot: Operation = _log("conversation_snapshot", "GET", CONVERSATION,
+    answer="Snapshot")
+conversation_restore: Operation = _log("conversation_restore", "PUT", CONVERSATION,
     body="RestoreBody", answer="Restored", problems=(409, 410))
-conversation_set_summary = _log("conversation_set_summary", "PUT", SUMMARY,
+conversation_set_summary: Operation = _log("conversation_set_summary", "PUT", SUMMARY,
     body="SummaryBody", answer="Summary", problems=(409, 410))
-conversation_amend_last = _log("conversation_amend_last", "PUT", MESSAGES + "/last",
+conversation_amend_last: Operation = _log("conversation_amend_last", "PUT", MESSAGES + "/last",
     body="AmendBody", answer="Edited", problems=(404, 409, 410))
-conversation_exchange = _log("conversation_exchange", "GET", EXCHANGE,
+conversation_exchange: Operation = _log("conversation_exchange", "GET", EXCHANGE,
     answer="Exchange", problems=(404,))
-conversation_begin_exchange = _log("conversation_begin_exchange", "POST", EXCHANGE,
+conversation_begin_exchange: Operation = _log("conversation_begin_exchange", "POST", EXCHANGE,
     body="BeginExchangeBody", answer="Exchange", status=201, problems=(409, 410))
-conversation_add_results = _log("conversation_add_results", "POST", EXCHANGE + "/results",
+conversation_add_results: Operation = _log("conversation_add_results", "POST",
+    EXCHANGE + "/results",
     body="ResultsBody", answer="Exchange", problems=(404, 409, 410), scopes=("read", "write"))
-conversation_commit_exchange = _log("conversation_commit_exchange", "POST", EXCHANGE + "/commit",
+conversation_commit_exchange: Operation = _log("conversation_commit_exchange", "POST",
+    EXCHANGE + "/commit",
     body="ResultsBody", answer="PositionList", problems=(404, 409, 410))
-conversation_abort_exchange = _log("conversation_abort_exchange", "DELETE", EXCHANGE,
+conversation_abort_exchange: Operation = _log("conversation_abort_exchange", "DELETE", EXCHANGE,
     answer="Exchange", problems=(404,), scopes=("read", "write"))
-conversation_delete = _log("conversation_delete", "DELETE", CONVERSATION,
+conversation_delete: Operation = _log("conversation_delete", "DELETE", CONVERSATION,
     answer="Deleted", problems=(404,))
 
 # --- Items of a store ----------------------------------------------------------------------------
@@ -267,52 +279,57 @@ ITEM = ITEMS + "/{key}"
 VECTOR = ITEM + "/embedding"
 BATCH = V1 + "/items"
 
-store_put = _item("store_put", "PUT", ITEM,
+store_put: Operation = _item("store_put", "PUT", ITEM,
     body="PutItemBody", answer="Version", problems=(409,), conditional=True)
-store_get = _item("store_get", "GET", ITEM, answer="Item", problems=(404,), conditional=True)
-store_delete = _item("store_delete", "DELETE", ITEM,
+store_get: Operation = _item("store_get", "GET", ITEM,
+    answer="Item", problems=(404,), conditional=True)
+store_delete: Operation = _item("store_delete", "DELETE", ITEM,
     query="DeleteItemQuery", answer="Deleted", problems=(404, 409), conditional=True)
-store_list_keys = _item("store_list_keys", "GET", NAMESPACE + "/keys",
+store_list_keys: Operation = _item("store_list_keys", "GET", NAMESPACE + "/keys",
     query="ListKeysQuery", answer="KeyList")
-store_list = _item("store_list", "GET", ITEMS, query="ListItemsQuery", answer="ItemList")
-store_search = _item("store_search", "POST", NAMESPACE + "/search",
+store_list: Operation = _item("store_list", "GET", ITEMS, query="ListItemsQuery", answer="ItemList")
+store_search: Operation = _item("store_search", "POST", NAMESPACE + "/search",
     body="SearchItemsBody", answer="ItemHitList", scopes=("read",))
-store_count = _item("store_count", "GET", NAMESPACE + "/count",
+store_count: Operation = _item("store_count", "GET", NAMESPACE + "/count",
     query="NamespaceQuery", answer="Count")
-store_clear = _item("store_clear", "DELETE", NAMESPACE, query="NamespaceQuery", answer="Count")
-store_list_namespaces = _item("store_list_namespaces", "GET", V1 + "/store",
+store_clear: Operation = _item("store_clear", "DELETE", NAMESPACE,
+    query="NamespaceQuery", answer="Count")
+store_list_namespaces: Operation = _item("store_list_namespaces", "GET", V1 + "/store",
     query="ListNamespacesQuery", answer="NamespaceList")
-store_delete_matching = _item("store_delete_matching", "POST", NAMESPACE + "/delete",
+store_delete_matching: Operation = _item("store_delete_matching", "POST", NAMESPACE + "/delete",
     body="DeleteMatchingBody", answer="Count", problems=(409,))
-store_forget_namespace = _item("store_forget_namespace", "POST", NAMESPACE + "/forget",
+store_forget_namespace: Operation = _item("store_forget_namespace", "POST", NAMESPACE + "/forget",
     answer="Count", scopes=("admin",))
-store_get_embedding = _item("store_get_embedding", "GET", VECTOR,
+store_get_embedding: Operation = _item("store_get_embedding", "GET", VECTOR,
     query="ItemVectorQuery", answer="ItemVector", problems=(404,))
-store_put_embedding = _item("store_put_embedding", "PUT", VECTOR,
+store_put_embedding: Operation = _item("store_put_embedding", "PUT", VECTOR,
     body="PutVectorBody", answer="Edited", problems=(404, 409))
-store_put_batch = _item("store_put_batch", "POST", BATCH,
+store_put_batch: Operation = _item("store_put_batch", "POST", BATCH,
     body="PutItemsBody", answer="Versions", problems=(409,))
-store_get_batch = _item("store_get_batch", "POST", BATCH + "/get",
+store_get_batch: Operation = _item("store_get_batch", "POST", BATCH + "/get",
     body="ItemNamesBody", answer="SomeItems", scopes=("read",))
-store_delete_batch = _item("store_delete_batch", "POST", BATCH + "/delete",
+store_delete_batch: Operation = _item("store_delete_batch", "POST", BATCH + "/delete",
     body="ItemNamesBody", answer="Count")
-store_refresh = _item("store_refresh", "POST", BATCH + "/refresh",
+store_refresh: Operation = _item("store_refresh", "POST", BATCH + "/refresh",
     body="ItemNamesBody", answer="Count")
-store_get_embeddings = _item("store_get_embeddings", "POST", BATCH + "/embeddings",
+store_get_embeddings: Operation = _item("store_get_embeddings", "POST", BATCH + "/embeddings",
     body="VectorsBody", answer="VectorList", scopes=("read",))
-store_sweep = _item("store_sweep", "POST", V1 + "/sweep", answer="Count", scopes=("admin",))
+store_sweep: Operation = _item("store_sweep", "POST", V1 + "/sweep",
+    answer="Count", scopes=("admin",))
 
 # --- The server itself ---------------------------------------------------------------------------
 
 _of_server = partial(Operation, tag="server")
 
-capabilities = _of_server("capabilities", "GET", V1 + "/capabilities",
+capabilities: Operation = _of_server("capabilities", "GET", V1 + "/capabilities",
     answer="Capabilities", any_token=True)
-health = _of_server("health", "GET", "/health", answer="Health", public=True)
-health_below_version = _of_server("health_below_version", "GET", V1 + "/health",
+health: Operation = _of_server("health", "GET", "/health", answer="Health", public=True)
+health_below_version: Operation = _of_server("health_below_version", "GET", V1 + "/health",
     answer="Health", public=True)
-health_live = _of_server("health_live", "GET", "/health/live", answer="Health", public=True)
-health_ready = _of_server("health_ready", "GET", "/health/ready", answer="Health", public=True)
+health_live: Operation = _of_server("health_live", "GET", "/health/live",
+    answer="Health", public=True)
+health_ready: Operation = _of_server("health_ready", "GET", "/health/ready",
+    answer="Health", public=True)
 
 # fmt: on
 

@@ -66,7 +66,7 @@ class Inspector:
     """
 
     def __init__(self, db: Database, *, cache_bytes: int = CACHE_BYTES) -> None:
-        self.db = check_database(db, self)
+        self.db: Database = check_database(db, self)
         self._store = Store(db, refresh_ttl=False)
         self._states = States(db, cache_bytes)
         self._summaries = ThreadSummaries(self._states)

@@ -140,7 +140,7 @@ class ThreadSummaries:
     """
 
     def __init__(self, states: States) -> None:
-        self.db = states.db
+        self.db: Database = states.db
         self._states = states
         self._kept: BoundedCache[Any, ThreadSummary] = BoundedCache(KEPT)
 

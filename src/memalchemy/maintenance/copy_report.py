@@ -85,7 +85,7 @@ class LeftOut:
     """Logs and items that a copy leaves out: they are damaged, or not what was signed."""
 
     def __init__(self) -> None:
-        self.damage = Damage()
+        self.damage: Damage = Damage()
         self._keys: set[tuple[Any, ...]] = set()
 
     @contextmanager

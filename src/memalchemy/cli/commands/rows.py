@@ -194,7 +194,7 @@ def report_unreadable(ctx: Context, unreadable: list[str]) -> int | None:
     return CORRUPT if unreadable else None
 
 
-messages = _declare(
+messages: Command = _declare(
     "messages",
     "messages",
     ("time", "thread", "role", "name", "text"),
@@ -205,7 +205,7 @@ messages = _declare(
     programs have all columns of the table messages.
     """,
 )
-tools = _declare(
+tools: Command = _declare(
     "tools",
     "tool_calls",
     ("time", "thread", "agent", "name", "arguments", "result", "error", "duration_ms"),
@@ -215,7 +215,7 @@ tools = _declare(
     With --by: the number of calls, of errors, of calls without a result, and the mean duration.
     """,
 )
-usage = _declare(
+usage: Command = _declare(
     "usage",
     "usage",
     (

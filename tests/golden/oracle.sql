@@ -1931,12 +1931,12 @@ AND (store_items.namespace > :p_namespace
 ORDER BY store_items.namespace, store_items.updated_at, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.copy.count_rows_to_copy(table=threads, scope=tenant)
+-- maintenance.copying.database_copy.count_rows_to_copy(table=threads, scope=tenant)
 SELECT count(*) AS count_1
 FROM threads
 WHERE threads.tenant = :k_tenant
 
--- maintenance.copy.list_heads_to_copy(scope=tenant, after=True)
+-- maintenance.copying.database_copy.list_heads_to_copy(scope=tenant, after=True)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
   threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
@@ -1952,7 +1952,7 @@ AND (threads.thread_id > :p_thread_id
 ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.copy.list_items_to_copy(scope=tenant, after=True)
+-- maintenance.copying.database_copy.list_items_to_copy(scope=tenant, after=True)
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.signature,
@@ -1973,13 +1973,50 @@ AND (store_items.namespace > :p_namespace
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.copy_items.insert_embedding(native=True)
+-- maintenance.copying.grown_logs.count_names()
+SELECT count(*) AS count_1
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.seq <= :p_until
+
+-- maintenance.copying.grown_logs.find_names()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.seq <= :p_until
+AND checkpoints.checkpoint_id IN (
+  SELECT listed.checkpoint_id
+  FROM (
+    SELECT each_.checkpoint_id
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (checkpoint_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- maintenance.copying.grown_logs.list_names()
+SELECT checkpoints.seq, checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.seq <= :p_until
+AND checkpoints.seq > :p_after
+ORDER BY checkpoints.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.copying.grown_logs.read_newest_row(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
+  checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.seq <= :p_until
+ORDER BY checkpoints.seq DESC
+FETCH FIRST 1 ROWS ONLY
+
+-- maintenance.copying.items.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
     vector)
 VALUES (:p_tenant, :p_namespace, :p_key, :p_field, :p_model, :p_part, :p_dimensions, :p_change,
     :p_signature, :p_vector)
 
--- maintenance.copy_items.list_names_of_vectors()
+-- maintenance.copying.items.list_names_of_vectors()
 SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
   embeddings.part, embeddings.dimensions, embeddings.signature
 FROM embeddings
@@ -1993,7 +2030,7 @@ AND (embeddings.namespace, embeddings.key) IN (
 ORDER BY embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field,
   embeddings.model, embeddings.part
 
--- maintenance.copy_items.read_embeddings(native=True)
+-- maintenance.copying.items.read_embeddings(native=True)
 SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
   embeddings.part, embeddings.dimensions, embeddings.change, embeddings.signature,
   embeddings.vector AS vector
@@ -2008,7 +2045,7 @@ AND (embeddings.namespace, embeddings.key) IN (
 ORDER BY embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field,
   embeddings.model, embeddings.part
 
--- maintenance.copy_items.read_summaries()
+-- maintenance.copying.items.read_summaries()
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.signature,
@@ -2024,7 +2061,7 @@ AND (store_items.namespace, store_items.key) IN (
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
           key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
--- maintenance.copy_items.read_whole_item()
+-- maintenance.copying.items.read_whole_item()
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
   store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
   store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
@@ -2034,7 +2071,7 @@ WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
 
--- maintenance.copy_logs.read_heads_on_target()
+-- maintenance.copying.logs.read_heads_on_target()
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
   threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
@@ -2046,7 +2083,7 @@ WHERE threads.log_id IN (
     SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
--- maintenance.copy_logs.read_rows_to_copy(table=checkpoints)
+-- maintenance.copying.logs.read_rows_to_copy(table=checkpoints)
 SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
   checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
   checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
@@ -2057,7 +2094,7 @@ AND checkpoints.seq > :p_after
 AND checkpoints.seq <= :p_until
 ORDER BY checkpoints.seq
 
--- maintenance.copy_logs.read_whole_head()
+-- maintenance.copying.logs.read_whole_head()
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
   threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
@@ -2065,7 +2102,7 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
 FROM threads
 WHERE threads.log_id = :k_log_id
 
--- maintenance.copy_logs.replace_copied_head()
+-- maintenance.copying.logs.replace_copied_head()
 UPDATE threads
 SET tenant=:p_tenant, thread_id=:p_thread_id, namespace=:p_namespace, next_seq=:p_next_seq,
   version=:p_version, last_ordinal=:p_last_ordinal, epoch=:p_epoch, head_id=:p_head_id,
@@ -2074,44 +2111,7 @@ SET tenant=:p_tenant, thread_id=:p_thread_id, namespace=:p_namespace, next_seq=:
   expires_at=:p_expires_at, deleted_at=:p_deleted_at, signature=:p_signature
 WHERE threads.log_id = :p_log_id
 
--- maintenance.copy_prefix.count_names()
-SELECT count(*) AS count_1
-FROM checkpoints
-WHERE checkpoints.log_id = :k_log_id
-AND checkpoints.seq <= :p_until
-
--- maintenance.copy_prefix.find_names()
-SELECT checkpoints.checkpoint_id
-FROM checkpoints
-WHERE checkpoints.log_id = :k_log_id
-AND checkpoints.seq <= :p_until
-AND checkpoints.checkpoint_id IN (
-  SELECT listed.checkpoint_id
-  FROM (
-    SELECT each_.checkpoint_id
-    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (checkpoint_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
-
--- maintenance.copy_prefix.list_names()
-SELECT checkpoints.seq, checkpoints.checkpoint_id
-FROM checkpoints
-WHERE checkpoints.log_id = :k_log_id
-AND checkpoints.seq <= :p_until
-AND checkpoints.seq > :p_after
-ORDER BY checkpoints.seq
-FETCH FIRST :p_limit ROWS ONLY
-
--- maintenance.copy_prefix.read_newest_row(table=checkpoints)
-SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
-  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
-  checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
-  checkpoints.created_at, checkpoints.signature
-FROM checkpoints
-WHERE checkpoints.log_id = :k_log_id
-AND checkpoints.seq <= :p_until
-ORDER BY checkpoints.seq DESC
-FETCH FIRST 1 ROWS ONLY
-
--- maintenance.copy_target.insert_copied_row(table=checkpoints)
+-- maintenance.copying.target.insert_copied_row(table=checkpoints)
 INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
     meta, raw_size, stored_size, occurred_at, created_at, signature)
 VALUES (:p_log_id, :p_seq, :p_tenant, :p_checkpoint_id, :p_parent_id, :p_ordinal, :p_rests_on,

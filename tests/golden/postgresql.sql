@@ -2418,12 +2418,12 @@ AND (store_items.namespace, store_items.updated_at, store_items.key) > ($7::VARC
 ORDER BY store_items.namespace, store_items.updated_at, store_items.key
 LIMIT $10
 
--- maintenance.copy.count_rows_to_copy(table=threads, scope=tenant)
+-- maintenance.copying.database_copy.count_rows_to_copy(table=threads, scope=tenant)
 SELECT count(*) AS count_1
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 
--- maintenance.copy.list_heads_to_copy(scope=tenant, after=True)
+-- maintenance.copying.database_copy.list_heads_to_copy(scope=tenant, after=True)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
   threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
@@ -2434,7 +2434,7 @@ AND (threads.thread_id, threads.namespace, threads.log_id) > ($2::VARCHAR, $3::V
 ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 LIMIT $5
 
--- maintenance.copy.list_items_to_copy(scope=tenant, after=True)
+-- maintenance.copying.database_copy.list_items_to_copy(scope=tenant, after=True)
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.signature,
@@ -2452,13 +2452,50 @@ AND (store_items.namespace, store_items.key) > ($2::VARCHAR, $3::VARCHAR)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $4
 
--- maintenance.copy_items.insert_embedding(native=True)
+-- maintenance.copying.grown_logs.count_names()
+SELECT count(*) AS count_1
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq <= $2::BIGINT
+
+-- maintenance.copying.grown_logs.find_names()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq <= $2::BIGINT
+AND checkpoints.checkpoint_id IN (
+  SELECT listed.checkpoint_id
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- maintenance.copying.grown_logs.list_names()
+SELECT checkpoints.seq, checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq <= $2::BIGINT
+AND checkpoints.seq > $3::BIGINT
+ORDER BY checkpoints.seq
+LIMIT $4
+
+-- maintenance.copying.grown_logs.read_newest_row(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
+  checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq <= $2::BIGINT
+ORDER BY checkpoints.seq DESC
+LIMIT $3::INTEGER
+
+-- maintenance.copying.items.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
     vector)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
     $8::BIGINT, $9::BYTEA, CAST($10::VARCHAR AS VECTOR))
 
--- maintenance.copy_items.list_names_of_vectors()
+-- maintenance.copying.items.list_names_of_vectors()
 SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
   embeddings.part, embeddings.dimensions, embeddings.signature
 FROM embeddings
@@ -2471,7 +2508,7 @@ AND (embeddings.namespace, embeddings.key) IN (
 ORDER BY embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field,
   embeddings.model, embeddings.part
 
--- maintenance.copy_items.read_embeddings(native=True)
+-- maintenance.copying.items.read_embeddings(native=True)
 SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
   embeddings.part, embeddings.dimensions, embeddings.change, embeddings.signature,
   CAST(embeddings.vector AS TEXT) AS vector
@@ -2485,7 +2522,7 @@ AND (embeddings.namespace, embeddings.key) IN (
 ORDER BY embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field,
   embeddings.model, embeddings.part
 
--- maintenance.copy_items.read_summaries()
+-- maintenance.copying.items.read_summaries()
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.signature,
@@ -2500,7 +2537,7 @@ AND (store_items.namespace, store_items.key) IN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
--- maintenance.copy_items.read_whole_item()
+-- maintenance.copying.items.read_whole_item()
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
   store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
   store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
@@ -2510,7 +2547,7 @@ WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
 AND store_items.key = $3::VARCHAR
 
--- maintenance.copy_logs.read_heads_on_target()
+-- maintenance.copying.logs.read_heads_on_target()
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
   threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
@@ -2522,7 +2559,7 @@ WHERE threads.log_id IN (
     SELECT CAST(each.value ->> 0 AS uuid) AS log_id
     FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
 
--- maintenance.copy_logs.read_rows_to_copy(table=checkpoints)
+-- maintenance.copying.logs.read_rows_to_copy(table=checkpoints)
 SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
   checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
   checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
@@ -2533,7 +2570,7 @@ AND checkpoints.seq > $2::BIGINT
 AND checkpoints.seq <= $3::BIGINT
 ORDER BY checkpoints.seq
 
--- maintenance.copy_logs.read_whole_head()
+-- maintenance.copying.logs.read_whole_head()
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
   threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
@@ -2541,7 +2578,7 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
 FROM threads
 WHERE threads.log_id = $1::UUID
 
--- maintenance.copy_logs.replace_copied_head()
+-- maintenance.copying.logs.replace_copied_head()
 UPDATE threads
 SET tenant=$1::VARCHAR, thread_id=$2::VARCHAR, namespace=$3::VARCHAR, next_seq=$4::BIGINT,
   version=$5::BIGINT, last_ordinal=$6::BIGINT, epoch=$7::BIGINT, head_id=$8::VARCHAR,
@@ -2551,44 +2588,7 @@ SET tenant=$1::VARCHAR, thread_id=$2::VARCHAR, namespace=$3::VARCHAR, next_seq=$
   deleted_at=$17::TIMESTAMP WITH TIME ZONE, signature=$18::BYTEA
 WHERE threads.log_id = $19::UUID
 
--- maintenance.copy_prefix.count_names()
-SELECT count(*) AS count_1
-FROM checkpoints
-WHERE checkpoints.log_id = $1::UUID
-AND checkpoints.seq <= $2::BIGINT
-
--- maintenance.copy_prefix.find_names()
-SELECT checkpoints.checkpoint_id
-FROM checkpoints
-WHERE checkpoints.log_id = $1::UUID
-AND checkpoints.seq <= $2::BIGINT
-AND checkpoints.checkpoint_id IN (
-  SELECT listed.checkpoint_id
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
-    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
-
--- maintenance.copy_prefix.list_names()
-SELECT checkpoints.seq, checkpoints.checkpoint_id
-FROM checkpoints
-WHERE checkpoints.log_id = $1::UUID
-AND checkpoints.seq <= $2::BIGINT
-AND checkpoints.seq > $3::BIGINT
-ORDER BY checkpoints.seq
-LIMIT $4
-
--- maintenance.copy_prefix.read_newest_row(table=checkpoints)
-SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
-  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
-  checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
-  checkpoints.created_at, checkpoints.signature
-FROM checkpoints
-WHERE checkpoints.log_id = $1::UUID
-AND checkpoints.seq <= $2::BIGINT
-ORDER BY checkpoints.seq DESC
-LIMIT $3::INTEGER
-
--- maintenance.copy_target.insert_copied_row(table=checkpoints)
+-- maintenance.copying.target.insert_copied_row(table=checkpoints)
 INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
     meta, raw_size, stored_size, occurred_at, created_at, signature)
 VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,

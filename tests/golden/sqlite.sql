@@ -2077,12 +2077,12 @@ ORDER BY store_items.namespace, store_items.updated_at, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- maintenance.copy.count_rows_to_copy(table=threads, scope=tenant)
+-- maintenance.copying.database_copy.count_rows_to_copy(table=threads, scope=tenant)
 SELECT count(*) AS count_1
 FROM threads
 WHERE threads.tenant = ?
 
--- maintenance.copy.list_heads_to_copy(scope=tenant, after=True)
+-- maintenance.copying.database_copy.list_heads_to_copy(scope=tenant, after=True)
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
   threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
@@ -2094,7 +2094,7 @@ ORDER BY threads.tenant, threads.thread_id, threads.namespace, threads.log_id
 LIMIT ?
 OFFSET ?
 
--- maintenance.copy.list_items_to_copy(scope=tenant, after=True)
+-- maintenance.copying.database_copy.list_items_to_copy(scope=tenant, after=True)
 SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.signature,
@@ -2113,12 +2113,54 @@ ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- maintenance.copy_items.insert_embedding(native=True)
+-- maintenance.copying.grown_logs.count_names()
+SELECT count(*) AS count_1
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq <= ?
+
+-- maintenance.copying.grown_logs.find_names()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq <= ?
+AND checkpoints.checkpoint_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.checkpoint_id AS checkpoint_id
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS checkpoint_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.checkpoint_id
+  FROM listed)
+
+-- maintenance.copying.grown_logs.list_names()
+SELECT checkpoints.seq, checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq <= ?
+AND checkpoints.seq > ?
+ORDER BY checkpoints.seq
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copying.grown_logs.read_newest_row(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
+  checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq <= ?
+ORDER BY checkpoints.seq DESC
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copying.items.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change,
     signature, vector)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
--- maintenance.copy_items.list_names_of_vectors()
+-- maintenance.copying.items.list_names_of_vectors()
 SELECT embeddings.tenant, embeddings.namespace, embeddings."key", embeddings.field,
   embeddings.model, embeddings.part, embeddings.dimensions, embeddings.signature
 FROM embeddings
@@ -2134,7 +2176,7 @@ AND (embeddings.namespace, embeddings."key") IN (
 ORDER BY embeddings.tenant, embeddings.namespace, embeddings."key", embeddings.field,
   embeddings.model, embeddings.part
 
--- maintenance.copy_items.read_embeddings(native=True)
+-- maintenance.copying.items.read_embeddings(native=True)
 SELECT embeddings.tenant, embeddings.namespace, embeddings."key", embeddings.field,
   embeddings.model, embeddings.part, embeddings.dimensions, embeddings.change,
   embeddings.signature, embeddings.vector AS vector
@@ -2151,7 +2193,7 @@ AND (embeddings.namespace, embeddings."key") IN (
 ORDER BY embeddings.tenant, embeddings.namespace, embeddings."key", embeddings.field,
   embeddings.model, embeddings.part
 
--- maintenance.copy_items.read_summaries()
+-- maintenance.copying.items.read_summaries()
 SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.signature,
@@ -2169,7 +2211,7 @@ AND (store_items.namespace, store_items."key") IN (
   SELECT listed.namespace, listed."key"
   FROM listed)
 
--- maintenance.copy_items.read_whole_item()
+-- maintenance.copying.items.read_whole_item()
 SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.meta,
   store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
   store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
@@ -2179,7 +2221,7 @@ WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" = ?
 
--- maintenance.copy_logs.read_heads_on_target()
+-- maintenance.copying.logs.read_heads_on_target()
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
   threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
@@ -2194,7 +2236,7 @@ WHERE threads.log_id IN (
   SELECT listed.log_id
   FROM listed)
 
--- maintenance.copy_logs.read_rows_to_copy(table=checkpoints)
+-- maintenance.copying.logs.read_rows_to_copy(table=checkpoints)
 SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
   checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
   checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
@@ -2205,7 +2247,7 @@ AND checkpoints.seq > ?
 AND checkpoints.seq <= ?
 ORDER BY checkpoints.seq
 
--- maintenance.copy_logs.read_whole_head()
+-- maintenance.copying.logs.read_whole_head()
 SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
   threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
   threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
@@ -2213,56 +2255,14 @@ SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, thr
 FROM threads
 WHERE threads.log_id = ?
 
--- maintenance.copy_logs.replace_copied_head()
+-- maintenance.copying.logs.replace_copied_head()
 UPDATE threads
 SET tenant=?, thread_id=?, namespace=?, next_seq=?, version=?, last_ordinal=?, epoch=?, head_id=?,
   previous_id=?, meta=?, forked_from=?, forked_seq=?, created_at=?, updated_at=?, active_at=?,
   expires_at=?, deleted_at=?, signature=?
 WHERE threads.log_id = ?
 
--- maintenance.copy_prefix.count_names()
-SELECT count(*) AS count_1
-FROM checkpoints
-WHERE checkpoints.log_id = ?
-AND checkpoints.seq <= ?
-
--- maintenance.copy_prefix.find_names()
-SELECT checkpoints.checkpoint_id
-FROM checkpoints
-WHERE checkpoints.log_id = ?
-AND checkpoints.seq <= ?
-AND checkpoints.checkpoint_id IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.checkpoint_id AS checkpoint_id
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS checkpoint_id
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.checkpoint_id
-  FROM listed)
-
--- maintenance.copy_prefix.list_names()
-SELECT checkpoints.seq, checkpoints.checkpoint_id
-FROM checkpoints
-WHERE checkpoints.log_id = ?
-AND checkpoints.seq <= ?
-AND checkpoints.seq > ?
-ORDER BY checkpoints.seq
-LIMIT ?
-OFFSET ?
-
--- maintenance.copy_prefix.read_newest_row(table=checkpoints)
-SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
-  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
-  checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
-  checkpoints.created_at, checkpoints.signature
-FROM checkpoints
-WHERE checkpoints.log_id = ?
-AND checkpoints.seq <= ?
-ORDER BY checkpoints.seq DESC
-LIMIT ?
-OFFSET ?
-
--- maintenance.copy_target.insert_copied_row(table=checkpoints)
+-- maintenance.copying.target.insert_copied_row(table=checkpoints)
 INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
     meta, raw_size, stored_size, occurred_at, created_at, signature)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)

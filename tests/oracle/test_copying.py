@@ -18,7 +18,7 @@ from memalchemy.schema import EmbeddingRow, StoreItemRow
 from memalchemy.transfer import copy
 from oracle.recording import Answer, Recorder
 
-INSERT = "maintenance.copy_target.insert_copied_row"
+INSERT = "maintenance.copying.target.insert_copied_row"
 NOW = datetime(2030, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 
@@ -38,7 +38,7 @@ async def test_a_log_goes_to_oracle_and_is_not_committed_if_it_does_not_come_bac
 ) -> None:
     async with Database(f"sqlite:///{tmp_path}/a.db", tenant="acme") as source:
         await Checkpointer(source).save({"text": "hello"}, "", "", {"a": 1})
-        server.answer("maintenance.copy_logs.read_whole_head", Answer(), Answer())
+        server.answer("maintenance.copying.logs.read_whole_head", Answer(), Answer())
 
         with pytest.raises(Corrupt, match="threads"):
             await copy(source, oracle)
@@ -88,11 +88,13 @@ async def test_a_copy_from_oracle_reads_each_page_in_one_serializable_transactio
     oracle: Database, server: Recorder, tmp_path: Path
 ) -> None:
     async with Database(f"sqlite:///{tmp_path}/a.db", tenant="acme") as target:
-        server.answer("maintenance.copy.count_rows_to_copy", *[Answer([{"n": 0}])] * 2)
+        server.answer(
+            "maintenance.copying.database_copy.count_rows_to_copy", *[Answer([{"n": 0}])] * 2
+        )
 
         report = await copy(oracle, target)
 
     assert report.done == 0
     isolated = [line for line in server.log if "ISOLATION_LEVEL" in line.upper()]
     assert any("SERIALIZABLE" in line for line in isolated)
-    assert server.sent().count("maintenance.copy.list_heads_to_copy") == 2
+    assert server.sent().count("maintenance.copying.database_copy.list_heads_to_copy") == 2

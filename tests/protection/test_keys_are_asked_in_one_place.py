@@ -38,8 +38,10 @@ MAY_ASK: dict[str, str] = {
     "maintenance/anchors.py": "takes anchors, for which there has to be a signing key",
     "maintenance/rotate_keys.py": "encrypts and rotates, for which there has to be a key",
     "maintenance/sign.py": "signs, for which there has to be a signing key",
-    "maintenance/copy.py": "refuses to copy what was never signed to where it has to be",
-    "maintenance/copy_source.py": "checks with the keys of either side what is copied",
+    "maintenance/copying/database_copy.py": (
+        "refuses to copy what was never signed to where it has to be"
+    ),
+    "maintenance/copying/source.py": "checks with the keys of either side what is copied",
     "maintenance/own_words.py": "looks whether a signature tells what it decrypts otherwise",
     "maintenance/verify/log_verification.py": "reports what it could not check without keys",
     "maintenance/verify/database.py": "reports what it could not check without keys",

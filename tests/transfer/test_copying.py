@@ -13,7 +13,7 @@ from contents import AWKWARD, WHEN, everything, fill, item, run, states, stored,
 from sqlalchemy import delete, insert, text, update
 
 from memalchemy import Checkpointer, Conflict, Corrupt, Database
-from memalchemy.maintenance import copy_logs
+from memalchemy.maintenance.copying import logs as copying_logs
 from memalchemy.schema import DeltaRow, EmbeddingRow, StoreItemRow
 from memalchemy.transfer import CopyReport, copy
 from rows import of_thread
@@ -253,8 +253,8 @@ async def test_a_large_log_is_held_in_pages(
     agent = Checkpointer(source, index_text=False, max_chain_depth=1)
     for number in range(30):
         await agent.save({"n": number, "noise": f"{number}-" * 500}, "thread", f"{number}")
-    monkeypatch.setattr(copy_logs, "BATCH_BYTES", 300)
-    monkeypatch.setattr(copy_logs, "BATCH_ROWS", 7)
+    monkeypatch.setattr(copying_logs, "BATCH_BYTES", 300)
+    monkeypatch.setattr(copying_logs, "BATCH_ROWS", 7)
     told: list[CopyReport] = []
 
     await copy(source, target, progress=told.append)

@@ -10,7 +10,7 @@ import pytest
 from asyncpg.pgproto import pgproto
 
 from memalchemy.log.reencoding import REENCODED
-from memalchemy.maintenance.row_comparison import (
+from memalchemy.maintenance.copying.row_comparison import (
     comparable_vector,
     epoch_of_copy,
     is_of_same_epoch,

@@ -2,7 +2,7 @@
 
 The statements here are the only ones that allot positions of a log: for a checkpoint or many, for
 entries, and for a row of pending writes. Besides them only what copies a log writes ``next_seq``:
-`memalchemy.log.copy` within a database, `memalchemy.maintenance.copy` into another one.
+`memalchemy.log.copy` within a database, `memalchemy.maintenance.copying` into another one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Note in the heads of logs that their rows were encoded, signed or indexed anew.
 
 Such rows keep their positions, states and times, so that no other column of a head tells of them.
-A copy in another database does not have the new form, and the next `memalchemy.maintenance.copy`
+A copy in another database does not have the new form, and the next `memalchemy.maintenance.copying`
 goes by the epoch.
 """
 

@@ -1,23 +1,4 @@
-"""Copy from one database to another: `copy`.
-
-Rows are copied as they are stored. The order is:
-
-1. Compare the heads of all logs, and all items, with the target, and refuse to begin if the target
-   holds something else under the same keys.
-2. Register the source's encryption keys on the target.
-3. Copy the logs (`copy_logs`). A log is checked as `verify` does, read as of the same moment,
-   written, read back and compared in one transaction of the target: so it is there whole or not at
-   all. Of a log that has only grown since an earlier copy, that is done with the rows that are new
-   (`copy_prefix`). Small logs share a transaction.
-4. Copy the items of stores, each with its vectors, in the same way (`copy_items`).
-
-A log or an item that is damaged, or not what was signed, is left out whole, and so the target
-verifies. The others are copied, and an error at the end names what was left out.
-
-A copy can be repeated, and a killed one continues when it is run again, because the head of a log
-says enough: `epoch_of_copy` marks it as copied and unchanged since. So a log that is there already
-is left alone, brought up to date or refused, and no progress is recorded anywhere.
-"""
+"""The copy of a database as a whole: `copy`."""
 
 from __future__ import annotations
 
@@ -44,13 +25,13 @@ from memalchemy.errors import Conflict, CopyIncomplete, Corrupt, NotSigned
 from memalchemy.events import operation
 from memalchemy.log.scan import ScanPage, run_query, scan
 from memalchemy.log.tables import NAMES, THREADS
-from memalchemy.maintenance.copy_items import ItemCopy, summary
-from memalchemy.maintenance.copy_logs import LOG_TABLES, LogCopy
-from memalchemy.maintenance.copy_report import CopyProgress, CopyReport, LeftOut, name_of
-from memalchemy.maintenance.copy_source import CopySource
-from memalchemy.maintenance.copy_target import CopyTarget, OnTarget
+from memalchemy.maintenance.copying.items import ItemCopy, summary
+from memalchemy.maintenance.copying.logs import LOG_TABLES, LogCopy
+from memalchemy.maintenance.copying.report import CopyProgress, CopyReport, LeftOut, name_of
+from memalchemy.maintenance.copying.row_comparison import Values
+from memalchemy.maintenance.copying.source import CopySource
+from memalchemy.maintenance.copying.target import CopyTarget, OnTarget
 from memalchemy.maintenance.local_items import is_not_local
-from memalchemy.maintenance.row_comparison import Values
 from memalchemy.maintenance.stored_tenants import list_tenants
 from memalchemy.maintenance.verify.database import list_orphaned_rows
 from memalchemy.protection.key_registry import (

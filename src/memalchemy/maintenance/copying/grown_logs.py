@@ -25,8 +25,8 @@ from memalchemy.keys import encode_id
 from memalchemy.log import Log
 from memalchemy.log.scan import run_query, scan
 from memalchemy.log.tables import CHECKPOINTS, of_log
+from memalchemy.maintenance.copying.row_comparison import Values, is_of_same_epoch, same_rows
 from memalchemy.maintenance.log_positions import BEFORE_ALL, LOG_ROWS
-from memalchemy.maintenance.row_comparison import Values, is_of_same_epoch, same_rows
 from memalchemy.proofs import ON_TARGET
 from memalchemy.statements import statement
 

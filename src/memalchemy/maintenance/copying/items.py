@@ -24,19 +24,19 @@ from memalchemy.codec.search_text import is_of_first_version
 from memalchemy.database import READ, WRITE_ROWS, Database
 from memalchemy.dialects import Dialect
 from memalchemy.log.scan import batches, run_query
-from memalchemy.maintenance.copy_report import LeftOut, item_key_of
-from memalchemy.maintenance.copy_source import CopySource
-from memalchemy.maintenance.copy_target import (
-    CopyTarget,
-    OnTarget,
-    not_as_written,
-    written_meanwhile,
-)
-from memalchemy.maintenance.row_comparison import (
+from memalchemy.maintenance.copying.report import LeftOut, item_key_of
+from memalchemy.maintenance.copying.row_comparison import (
     Values,
     comparable_vector,
     same_row,
     same_rows,
+)
+from memalchemy.maintenance.copying.source import CopySource
+from memalchemy.maintenance.copying.target import (
+    CopyTarget,
+    OnTarget,
+    not_as_written,
+    written_meanwhile,
 )
 from memalchemy.proofs import ON_TARGET
 from memalchemy.rows import AS_STORED, ITEM
@@ -72,7 +72,7 @@ class ItemsOnTarget:
 
 
 class ItemCopy:
-    """Compares and copies items: see `memalchemy.maintenance.copy_logs.LogCopy`."""
+    """Compares and copies items: see `memalchemy.maintenance.copying.logs.LogCopy`."""
 
     def __init__(
         self, source: CopySource, target: CopyTarget, left_out: LeftOut, *, recheck: bool

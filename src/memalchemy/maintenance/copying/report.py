@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memalchemy.errors import MemalchemyError, about
-from memalchemy.maintenance.row_comparison import Values
+from memalchemy.maintenance.copying.row_comparison import Values
 from memalchemy.protection.proven_jobs import ERRORS, Damage, is_damage
 from memalchemy.search.scope import ITEM_KEY
 

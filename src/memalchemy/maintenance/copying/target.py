@@ -14,9 +14,9 @@ from memalchemy.database import WRITE_COPIED, Database
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict, Corrupt, NotEncrypted, UniqueViolation
 from memalchemy.log.tables import THREADS
-from memalchemy.maintenance.copy_report import CopyProgress, name_of
+from memalchemy.maintenance.copying.report import CopyProgress, name_of
+from memalchemy.maintenance.copying.row_comparison import Values
 from memalchemy.maintenance.log_positions import LOG_ROWS
-from memalchemy.maintenance.row_comparison import Values
 from memalchemy.rows import AS_STORED
 from memalchemy.search.scope import ITEMS
 from memalchemy.statements import Parameters, column_bind, program_of, statement

@@ -13,9 +13,9 @@ from memalchemy.errors import Corrupt
 from memalchemy.keys import INTERNAL_PREFIX
 from memalchemy.log import Log
 from memalchemy.log.scan import run_query
-from memalchemy.maintenance.copy_prefix import CopiedPrefix
+from memalchemy.maintenance.copying.grown_logs import CopiedPrefix
+from memalchemy.maintenance.copying.row_comparison import Values
 from memalchemy.maintenance.log_positions import BEFORE_ALL
-from memalchemy.maintenance.row_comparison import Values
 from memalchemy.maintenance.verify.items import ItemCheck, StoreNamespace
 from memalchemy.maintenance.verify.log_verification import verify_log
 from memalchemy.maintenance.verify.report import CODES, ReportBuilder

@@ -18,10 +18,18 @@ from memalchemy.log import Log, forget_log, lock_log
 from memalchemy.log.delete import bind_logs, delete_checkpoint_rows, is_of_listed_log
 from memalchemy.log.scan import ScanPage, batches, run_query
 from memalchemy.log.tables import THREADS, of_log
-from memalchemy.maintenance.copy_prefix import CopiedPrefix, PrefixProof
-from memalchemy.maintenance.copy_report import LeftOut
-from memalchemy.maintenance.copy_source import CopySource, to_log
-from memalchemy.maintenance.copy_target import (
+from memalchemy.maintenance.copying.grown_logs import CopiedPrefix, PrefixProof
+from memalchemy.maintenance.copying.report import LeftOut
+from memalchemy.maintenance.copying.row_comparison import (
+    Values,
+    epoch_of_copy,
+    is_of_same_epoch,
+    is_unchanged_copy,
+    same_row,
+    same_rows,
+)
+from memalchemy.maintenance.copying.source import CopySource, to_log
+from memalchemy.maintenance.copying.target import (
     CopyTarget,
     OnTarget,
     not_as_written,
@@ -32,14 +40,6 @@ from memalchemy.maintenance.log_positions import (
     LOG_ROWS,
     list_positions,
     scan_positions,
-)
-from memalchemy.maintenance.row_comparison import (
-    Values,
-    epoch_of_copy,
-    is_of_same_epoch,
-    is_unchanged_copy,
-    same_row,
-    same_rows,
 )
 from memalchemy.proofs import ON_TARGET
 from memalchemy.rows import AS_STORED

@@ -14,6 +14,9 @@ from memalchemy.errors import NotSerialisable, TooLarge
 MAX_METADATA_BYTES = 32_000
 """Size of metadata as JSON. What is larger belongs in the state or the value."""
 
+MATCH_BINDS = ("match_key", "match_value", "match_pair")
+"""The binds that the dialects' comparisons of metadata have, each some of them."""
+
 
 def check_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return a copy of *metadata* that every database stores and returns unchanged.

@@ -36,24 +36,25 @@ from memalchemy._wiring import wired
 from memalchemy.codec.field_terms import ORDERED_BYTES, FieldTerms
 from memalchemy.errors import InvalidArgument
 from memalchemy.filters import Filter
-from memalchemy.metadata import check_metadata, kind_of
+from memalchemy.metadata import MATCH_BINDS, check_metadata, kind_of
 
 # --- Metadata ------------------------------------------------------------------------------------
 
 
 class _MetadataOperand(TypeDecorator[Any]):
-    """A value that metadata is compared with, as the dialect's `json_equals_binds` spells it."""
+    """A key of metadata and its value, as one of the binds of the dialect's `json_equals`."""
 
     impl = Text
     cache_ok = True
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, bind: str) -> None:
         super().__init__()
         self.kind = kind
+        self.bind = bind
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
-        binds = _dialect_on(dialect.name).statements.json_equals_binds("", value, self.kind)
-        return binds.get("match_value")
+        statements = _dialect_on(dialect.name).statements
+        return statements.json_equals_binds(*value, self.kind).get(self.bind)
 
 
 class _Condition(FunctionElement[bool]):
@@ -75,26 +76,22 @@ class MetadataEquals(_Condition):
     name = "metadata_equals"
 
     def __init__(self, meta: ColumnElement[Any], key: str, value: Any) -> None:
-        ((key, value),) = check_metadata({key: value}).items()
-        operand = _MetadataOperand(kind_of(value))
-        super().__init__(
-            meta,
-            bindparam(None, key, type_=Text(), unique=True),
-            bindparam(None, value, type_=operand, unique=True),
-        )
+        (pair,) = check_metadata({key: value}).items()
+        kinds = (_MetadataOperand(kind_of(value), bind) for bind in MATCH_BINDS)
+        super().__init__(meta, *(bindparam(None, pair, type_=kind, unique=True) for kind in kinds))
 
 
 @compiles(MetadataEquals)
 def _compile_metadata_equals(element: MetadataEquals, compiler: Any, **kw: Any) -> str:
     meta: Any
-    operand: Any
-    meta, key, operand = element.clauses
+    operands: Any
+    meta, *operands = element.clauses
     statements = _dialect_on(compiler.dialect.name).statements
-    kind = operand.type.kind
+    kind = operands[0].type.kind
     condition: ColumnElement[bool] = statements.json_equals(meta.table, kind)
     if (indexed := statements.json_may_equal(meta.table, kind)) is not None:
         condition = and_(indexed, condition)
-    given = {"match_key": key, "match_value": operand}
+    given = {operand.type.bind: operand for operand in operands}
 
     def replace(element: Any, **_: Any) -> Any:
         return given.get(element.key) if isinstance(element, BindParameter) else None

@@ -237,6 +237,7 @@ def comparable(name: str, value: Any) -> bool:
     return value is not None and not isinstance(value, bool) and is_short
 
 
+@pytest.mark.needs("an index of fields")
 @pytest.mark.parametrize("place", ["value", "metadata", "inside"])
 async def test_a_field_is_compared_as_a_filter_of_the_store_does(
     db: Database, place: str, default_keys: list[str] | None

@@ -239,7 +239,7 @@ class Statements:
         return None
 
     def json_equals_binds(self, key: str, value: Any, kind: str) -> dict[str, Any]:
-        """Return the binds of `json_equals` for *key* and *value*."""
+        """Return the binds of `json_equals` for *key* and *value*, some of `MATCH_BINDS`."""
         raise NotImplementedError
 
     def keys_with_value(self, table: Table, value: BindParameter[str]) -> Select[Any] | None:

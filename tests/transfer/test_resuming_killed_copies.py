@@ -19,10 +19,10 @@ from waiting import A_WHILE
 COPIER = """
 import asyncio, os, signal, sys
 from memalchemy import Database
-from memalchemy.maintenance import copy as copying
+from memalchemy.maintenance.copying import database_copy
 from memalchemy.transfer import copy
 
-copying.PAGE = 20
+database_copy.PAGE = 20
 stop, told = int(sys.argv[3]), 0
 
 def progress(report):

@@ -74,7 +74,7 @@ forms of a word by its beginning, up to the last two letters. It does not know s
 irregular forms. Where there are no spaces, it compares pairs of neighbouring characters, so a
 question finds a text that shares a part of it. With the extra `words`, ICU finds the words of
 such a question. Nothing that is stored depends on it. For everything else, [search by
-meaning](store.md#search), or both ways together.
+meaning](search.md), or both ways together.
 
 ## How it is measured
 

@@ -20,7 +20,9 @@ from pages import BLOCK, ROOT, WrongOutput, broken_links, run_page, with_rows
 TUTORIAL = sorted((ROOT / "docs" / "tutorial").glob("*.md"))
 OPERATIONS = sorted((ROOT / "docs" / "operations").glob("*.md"))
 EXTEND = sorted((ROOT / "docs" / "extend").glob("*.md"))
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *TUTORIAL, *OPERATIONS, *EXTEND]
+REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
+GUIDES = [*sorted((ROOT / "docs").glob("*.md")), *TUTORIAL, *OPERATIONS, *EXTEND]
+PAGES = [ROOT / "README.md", *GUIDES, *REFERENCE]
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 OTHERS = [
@@ -28,7 +30,6 @@ OTHERS = [
     *sorted((ROOT / "tests").rglob("*.md")),
     ROOT / "benchmarks" / "README.md",
     *sorted((ROOT / "docs" / "adr").glob("*.md")),
-    *sorted((ROOT / "docs" / "reference").glob("*.md")),
 ]
 
 pytestmark = pytest.mark.own_keys  # the examples have databases, and keys, of their own

@@ -33,7 +33,6 @@ WITHOUT_TABS = frozenset(
         "hosts.md",
         "http.md",
         "installation.md",
-        "registry.md",
         "retention.md",
         "testing.md",
         "schema.md",

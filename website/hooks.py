@@ -32,7 +32,6 @@ WITHOUT_TABS = frozenset(
         "extend/adapter.md",
         "hosts.md",
         "http.md",
-        "installation.md",
         "retention.md",
         "testing.md",
         "schema.md",

@@ -54,6 +54,10 @@ QUESTIONS = {
     "full-text search": {"search"},
     "create tables": {"migrations"},
     "crontab": {"operations/run"},
+    "two requests": {"concurrency"},
+    "lost update": {"concurrency"},
+    "it does not work": {"help"},
+    "was never awaited": {"help", "sync"},
 }
 """What a reader types, with the pages of which one has to be among the first."""
 

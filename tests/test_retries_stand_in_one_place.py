@@ -114,7 +114,7 @@ REASONS = {
     "log/no_upsert.py _allot_positions": _SECOND_LOOK,
     "log/scan.py scan": _STEPS,
     "protection/signed_reads.py check_sums": _ONE_MOMENT,
-    "maintenance/rotate_keys.py KeyRotation.run": _STEPS,
+    "maintenance/rotation/key_rotation.py KeyRotation.run": _STEPS,
     "maintenance/verify/text_indexes.py TextIndexCheck.check_rows": "a finding is confirmed",
     "protection/key_registry.py before_payloads.checked": _FORWARDS,
     "protection/proven_reads.py with_proven_rows.proven": _FORWARDS,

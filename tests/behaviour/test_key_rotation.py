@@ -34,7 +34,7 @@ from memalchemy import (
 from memalchemy.codec.encryption import Keyring, generate_key
 from memalchemy.contracts import Progress
 from memalchemy.events import subscribe
-from memalchemy.maintenance.rotate_keys import KeyRotation
+from memalchemy.maintenance.rotation.key_rotation import KeyRotation
 from memalchemy.rotation import rotate_keys
 from memalchemy.space import reclaim
 from memalchemy.verify import verify

@@ -31,7 +31,7 @@ FOR = {
     "maintenance.log_positions": "`copy` and `verify`",
     "maintenance.own_words": "`rotate-keys`",
     "maintenance.person": "`forget --person`",
-    "maintenance.rotate_keys": "`rotate-keys`",
+    "maintenance.rotation.statements": "`rotate-keys`",
     "maintenance.sign": "`sign`",
     "maintenance.space": "space",
     "maintenance.stored_tenants": "jobs of all tenants",

@@ -2315,12 +2315,12 @@ FROM threads
 WHERE threads.tenant = $1::VARCHAR
 ORDER BY threads.namespace
 
--- maintenance.rotate_keys.count_all_vectors(scope=tenant)
+-- maintenance.rotation.statements.count_all_vectors(scope=tenant)
 SELECT count(*) AS count_1
 FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 
--- maintenance.rotate_keys.count_rows_by_encryption(table=deltas, scope=tenant)
+-- maintenance.rotation.statements.count_rows_by_encryption(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT deltas.codec AS codec, CASE
@@ -2331,20 +2331,20 @@ FROM (
   WHERE deltas.tenant = $1::VARCHAR) AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- maintenance.rotate_keys.grow_size()
+-- maintenance.rotation.statements.grow_size()
 UPDATE checkpoints
 SET stored_size=(checkpoints.stored_size + 45)
 WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.seq = $2::BIGINT
 
--- maintenance.rotate_keys.list_items_with_vectors(scope=tenant)
+-- maintenance.rotation.statements.list_items_with_vectors(scope=tenant)
 SELECT DISTINCT embeddings.tenant, embeddings.namespace, embeddings.key
 FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 ORDER BY embeddings.tenant, embeddings.namespace, embeddings.key
 LIMIT $2
 
--- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=True)
+-- maintenance.rotation.statements.list_rows(table=deltas, scope=tenant, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm2') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
@@ -2357,7 +2357,7 @@ AND (deltas.log_id, deltas.seq) > ($2::UUID, $3::BIGINT)
 ORDER BY deltas.log_id, deltas.seq
 LIMIT $4
 
--- maintenance.rotate_keys.list_strays()
+-- maintenance.rotation.statements.list_strays()
 SELECT deltas.log_id, deltas.seq, threads.tenant, threads.thread_id, threads.namespace
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
@@ -2366,7 +2366,7 @@ AND deltas.tenant != threads.tenant
 ORDER BY deltas.log_id, deltas.seq
 LIMIT 1000
 
--- maintenance.rotate_keys.read_payloads()
+-- maintenance.rotation.statements.read_payloads()
 SELECT deltas.seq, deltas.kind, deltas.label, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
 WHERE deltas.log_id = $1::UUID
@@ -2374,7 +2374,7 @@ AND deltas.seq >= $2::BIGINT
 AND deltas.seq <= $3::BIGINT
 ORDER BY deltas.seq
 
--- maintenance.rotate_keys.read_values()
+-- maintenance.rotation.statements.read_values()
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
   store_items.codec, store_items.checksum, store_items.value
 FROM store_items
@@ -2385,7 +2385,7 @@ AND (store_items.namespace, store_items.key) IN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
--- maintenance.rotate_keys.reseal_delta(words=kept)
+-- maintenance.rotation.statements.reseal_delta(words=kept)
 UPDATE deltas
 SET codec=$1::VARCHAR, checksum=$2::BIGINT, payload=$3::BYTEA
 WHERE deltas.log_id = $4::UUID
@@ -2393,7 +2393,7 @@ AND deltas.seq = $5::BIGINT
 AND deltas.codec = $6::VARCHAR
 AND deltas.checksum = $7::BIGINT
 
--- maintenance.rotate_keys.reseal_item(words=kept, fields=kept)
+-- maintenance.rotation.statements.reseal_item(words=kept, fields=kept)
 UPDATE store_items
 SET codec=$1::VARCHAR, checksum=$2::BIGINT, value=$3::BYTEA
 WHERE store_items.tenant = $4::VARCHAR

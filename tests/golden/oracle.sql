@@ -2140,12 +2140,12 @@ FROM threads
 WHERE threads.tenant = :k_tenant
 ORDER BY threads.namespace
 
--- maintenance.rotate_keys.count_all_vectors(scope=tenant)
+-- maintenance.rotation.statements.count_all_vectors(scope=tenant)
 SELECT count(*) AS count_1
 FROM embeddings
 WHERE embeddings.tenant = :k_tenant
 
--- maintenance.rotate_keys.count_rows_by_encryption(table=deltas, scope=tenant)
+-- maintenance.rotation.statements.count_rows_by_encryption(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS "number"
 FROM (
   SELECT deltas.codec AS codec, CASE
@@ -2156,20 +2156,20 @@ FROM (
   WHERE deltas.tenant = :k_tenant) stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- maintenance.rotate_keys.grow_size()
+-- maintenance.rotation.statements.grow_size()
 UPDATE checkpoints
 SET stored_size=(checkpoints.stored_size + 45)
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.seq = :p_seq
 
--- maintenance.rotate_keys.list_items_with_vectors(scope=tenant)
+-- maintenance.rotation.statements.list_items_with_vectors(scope=tenant)
 SELECT DISTINCT embeddings.tenant, embeddings.namespace, embeddings.key
 FROM embeddings
 WHERE embeddings.tenant = :k_tenant
 ORDER BY embeddings.tenant, embeddings.namespace, embeddings.key
 FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=True)
+-- maintenance.rotation.statements.list_rows(table=deltas, scope=tenant, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm2') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE
@@ -2185,7 +2185,7 @@ AND (deltas.log_id > :p_log_id
 ORDER BY deltas.log_id, deltas.seq
 FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.rotate_keys.list_strays()
+-- maintenance.rotation.statements.list_strays()
 SELECT deltas.log_id, deltas.seq, threads.tenant, threads.thread_id, threads.namespace
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
@@ -2194,7 +2194,7 @@ AND deltas.tenant != threads.tenant
 ORDER BY deltas.log_id, deltas.seq
 FETCH FIRST 1000 ROWS ONLY
 
--- maintenance.rotate_keys.read_payloads()
+-- maintenance.rotation.statements.read_payloads()
 SELECT deltas.seq, deltas.kind, deltas.label, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
 WHERE deltas.log_id = :k_log_id
@@ -2202,7 +2202,7 @@ AND deltas.seq >= :p_low
 AND deltas.seq <= :p_high
 ORDER BY deltas.seq
 
--- maintenance.rotate_keys.read_values()
+-- maintenance.rotation.statements.read_values()
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
   store_items.codec, store_items.checksum, store_items.value
 FROM store_items
@@ -2214,7 +2214,7 @@ AND (store_items.namespace, store_items.key) IN (
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
           key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
--- maintenance.rotate_keys.reseal_delta(words=kept)
+-- maintenance.rotation.statements.reseal_delta(words=kept)
 UPDATE deltas
 SET codec=:p_codec, checksum=:p_checksum, payload=:p_payload
 WHERE deltas.log_id = :k_log_id
@@ -2222,7 +2222,7 @@ AND deltas.seq = :p_seq
 AND deltas.codec = :p_was_codec
 AND deltas.checksum = :p_was_checksum
 
--- maintenance.rotate_keys.reseal_item(words=kept, fields=kept)
+-- maintenance.rotation.statements.reseal_item(words=kept, fields=kept)
 UPDATE store_items
 SET codec=:p_codec, checksum=:p_checksum, value=:p_value
 WHERE store_items.tenant = :k_tenant

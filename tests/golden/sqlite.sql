@@ -2301,12 +2301,12 @@ FROM threads
 WHERE threads.tenant = ?
 ORDER BY threads.namespace
 
--- maintenance.rotate_keys.count_all_vectors(scope=tenant)
+-- maintenance.rotation.statements.count_all_vectors(scope=tenant)
 SELECT count(*) AS count_1
 FROM embeddings
 WHERE embeddings.tenant = ?
 
--- maintenance.rotate_keys.count_rows_by_encryption(table=deltas, scope=tenant)
+-- maintenance.rotation.statements.count_rows_by_encryption(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT deltas.codec AS codec, CASE
@@ -2317,13 +2317,13 @@ FROM (
   WHERE deltas.tenant = ?) AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- maintenance.rotate_keys.grow_size()
+-- maintenance.rotation.statements.grow_size()
 UPDATE checkpoints
 SET stored_size=(checkpoints.stored_size + 45)
 WHERE checkpoints.log_id = ?
 AND checkpoints.seq = ?
 
--- maintenance.rotate_keys.list_items_with_vectors(scope=tenant)
+-- maintenance.rotation.statements.list_items_with_vectors(scope=tenant)
 SELECT DISTINCT embeddings.tenant, embeddings.namespace, embeddings."key"
 FROM embeddings
 WHERE embeddings.tenant = ?
@@ -2331,7 +2331,7 @@ ORDER BY embeddings.tenant, embeddings.namespace, embeddings."key"
 LIMIT ?
 OFFSET ?
 
--- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=True)
+-- maintenance.rotation.statements.list_rows(table=deltas, scope=tenant, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm2') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
@@ -2345,7 +2345,7 @@ ORDER BY deltas.log_id, deltas.seq
 LIMIT ?
 OFFSET ?
 
--- maintenance.rotate_keys.list_strays()
+-- maintenance.rotation.statements.list_strays()
 SELECT deltas.log_id, deltas.seq, threads.tenant, threads.thread_id, threads.namespace
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
@@ -2355,7 +2355,7 @@ ORDER BY deltas.log_id, deltas.seq
 LIMIT 1000
 OFFSET ?
 
--- maintenance.rotate_keys.read_payloads()
+-- maintenance.rotation.statements.read_payloads()
 SELECT deltas.seq, deltas.kind, deltas.label, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
 WHERE deltas.log_id = ?
@@ -2363,7 +2363,7 @@ AND deltas.seq >= ?
 AND deltas.seq <= ?
 ORDER BY deltas.seq
 
--- maintenance.rotate_keys.read_values()
+-- maintenance.rotation.statements.read_values()
 SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
   store_items.codec, store_items.checksum, store_items.value
 FROM store_items
@@ -2377,7 +2377,7 @@ AND (store_items.namespace, store_items."key") IN (
   SELECT listed.namespace, listed."key"
   FROM listed)
 
--- maintenance.rotate_keys.reseal_delta(words=kept)
+-- maintenance.rotation.statements.reseal_delta(words=kept)
 UPDATE deltas
 SET codec=?, checksum=?, payload=?
 WHERE deltas.log_id = ?
@@ -2385,7 +2385,7 @@ AND deltas.seq = ?
 AND deltas.codec = ?
 AND deltas.checksum = ?
 
--- maintenance.rotate_keys.reseal_item(words=kept, fields=kept)
+-- maintenance.rotation.statements.reseal_item(words=kept, fields=kept)
 UPDATE store_items
 SET codec=?, checksum=?, value=?
 WHERE store_items.tenant = ?

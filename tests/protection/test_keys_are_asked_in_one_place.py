@@ -36,7 +36,7 @@ MAY_ASK: dict[str, str] = {
     "cli/commands/keys.py": "encrypts and rotates, for which there has to be a key",
     "cli/commands/sign.py": "signs, for which there has to be a signing key",
     "maintenance/anchors.py": "takes anchors, for which there has to be a signing key",
-    "maintenance/rotate_keys.py": "encrypts and rotates, for which there has to be a key",
+    "maintenance/rotation/key_rotation.py": "encrypts and rotates, for which there has to be a key",
     "maintenance/sign.py": "signs, for which there has to be a signing key",
     "maintenance/copying/database_copy.py": (
         "refuses to copy what was never signed to where it has to be"

@@ -1,6 +1,6 @@
 """Maintenance of a whole database, while others go on reading and writing.
 
-`verify` looks for damage, `rotate_keys` encrypts everything with the first key, `copying` copies to
+`verify` looks for damage, `rotation` encrypts everything with the first key, `copying` copies to
 another database, `space` measures what takes room and gives back what is free. A backup of a SQLite
 file is `memalchemy.Database.backup`.
 

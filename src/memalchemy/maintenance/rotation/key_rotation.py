@@ -1,43 +1,22 @@
-"""Key rotation: encrypt everything that is stored with the first key of a database.
-
-Rows are listed with the key that each is under. Batch by batch those under another key are read,
-opened, encrypted and written, while others read and write. A row is written only if it is still
-what was read, and it says itself under which key it is. So no progress is recorded, several
-rotations may run at once, and a killed one continues when it is run again. Positions, versions and
-times stay as they are. The epochs of logs move, so that a copy notices the new form of their rows.
-"""
+"""The rotation of the keys of a tenant, or of all: `rotate_keys`."""
 
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import (
-    ColumnElement,
     Executable,
-    Integer,
-    Table,
-    and_,
-    bindparam,
-    case,
-    func,
-    literal_column,
-    null,
-    select,
-    update,
 )
 
 from memalchemy.codec import encryption
 from memalchemy.codec.checksum import check_payload
 from memalchemy.codec.encryption import (
-    CODEC_SUFFIX,
-    OVERHEAD,
     PREFIX_BYTES,
     Keyring,
     StoredPayload,
@@ -47,18 +26,38 @@ from memalchemy.codec.payloads import VALUE_CODEC, WRITES_CODEC, decode_payload,
 from memalchemy.codec.places import Place, item_place, row_place
 from memalchemy.contracts import Progress
 from memalchemy.database import WRITE_ROWS, WRITE_STORED, Database, off_loop
-from memalchemy.dialects import MAX_LISTED, Dialect
+from memalchemy.dialects import MAX_LISTED
 from memalchemy.errors import Conflict, Corrupt, KeyMissing
 from memalchemy.events import Event, operation
-from memalchemy.keys import decode_namespace, is_internal
+from memalchemy.keys import is_internal
 from memalchemy.log.reencoding import note_reencoding
 from memalchemy.log.scan import batches, run_query, scan
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, same_log
 from memalchemy.log.text_index_sweep import sweep_indexes
-from memalchemy.maintenance.local_items import is_not_local
 from memalchemy.maintenance.own_words import OwnWords
+from memalchemy.maintenance.rotation.report import (
+    NAMED_ROWS,
+    KeyUse,
+    PlainRow,
+    RotationReport,
+    StoredCounts,
+    add_names,
+    plain_row_of,
+)
+from memalchemy.maintenance.rotation.statements import (
+    PAGE,
+    TABLES,
+    count_all_vectors,
+    count_rows_by_encryption,
+    grow_size,
+    list_items_with_vectors,
+    list_rows,
+    list_strays,
+    read_payloads,
+    read_values,
+    reseal_delta,
+    reseal_item,
+)
 from memalchemy.maintenance.words import note_lost_words
-from memalchemy.proofs import COUNTED, REMOVED_BY_NAME, REPORTED
 from memalchemy.protection.key_registry import (
     KEYS_NAMESPACE,
     read_registered_keys,
@@ -66,109 +65,19 @@ from memalchemy.protection.key_registry import (
     unregister_keys,
 )
 from memalchemy.protection.proven_jobs import ERRORS, Damage, each_proven, is_damage
-from memalchemy.rows import CHECKPOINT, DELTA, ITEM
 from memalchemy.search.scope import (
-    EMBEDDINGS,
-    ITEM_KEY,
-    ITEMS,
-    is_listed,
     key_lists,
-    of_item,
 )
-from memalchemy.statements import Program, after_key, program_of, statement
+from memalchemy.statements import Program, program_of
 from memalchemy.store.write import delete_vectors_of_items
 
-__all__ = ["KeyUse", "PlainRow", "RotationReport", "rotate_keys"]
-
-PAGE = 1000
-"""The number of rows that are listed together."""
+__all__ = ["rotate_keys"]
 
 BATCH_ROWS = 200
 """The number of rows that are read, encrypted and written together, in one transaction."""
 
-NAMED_ROWS = 10_000
-"""The number of rows of each kind that a report names."""
-
 PASSES = 3
 """The number of times that the tables are gone through: others may write with an older key."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeyUse:
-    """The number of rows under one key.
-
-    Attributes:
-        key_id: an id, which does not reveal the key; ``None`` for rows that are not encrypted.
-        state: ``first`` (the key that encrypts), ``given``, ``missing``, or ``plaintext``.
-        rows: rows of logs.
-        items: items of stores.
-    """
-
-    key_id: str | None
-    state: Literal["first", "given", "missing", "plaintext"]
-    rows: int
-    items: int
-
-
-@dataclass(frozen=True, slots=True)
-class PlainRow:
-    """The place of a row or an item that was not encrypted.
-
-    A row of a log has a *thread_id* and a *position*, an item a *key*.
-    """
-
-    tenant: str
-    namespace: tuple[str, ...]
-    thread_id: str | None = None
-    position: int | None = None
-    key: str | None = None
-
-    def __str__(self) -> str:
-        path = "/".join(self.namespace)
-        if self.thread_id is None:
-            return f"item {self.key!r} in /{path} of tenant {self.tenant!r}"
-        return (
-            f"position {self.position} of thread {self.thread_id!r} in /{path} of tenant "
-            f"{self.tenant!r}"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class RotationReport:
-    """The result of `rotate_keys`.
-
-    In a tenant that is encrypted already, rows that are not encrypted may be forged: *adopted* and
-    *refused* name such rows, the first `NAMED_ROWS` of each.
-
-    Attributes:
-        uses: the keys that are in use at the end.
-        rotated: the rows and items that were encrypted with the first key.
-        words: the rows and items with readable words or fields that they may not have. The words
-            were removed or, of a dry run, found.
-        vectors: the readable vectors that may not be: removed or, of a dry run, found.
-        left: the rows and items that are not as they should be: their key is missing, they are
-            damaged or refused, or others wrote them meanwhile.
-        damaged: those of *left* that cannot be read, or do not match their checksums or signatures.
-        adopted: rows that were encrypted or, of a dry run, would be, because of
-            *encrypt_plaintext*.
-        refused: rows that were left as they are.
-        left_out: those of *left* that are damaged or whose key is missing, each with the reason,
-            the first `NAMED_ROWS`.
-        needed_keys: the ids of the older keys that stay registered because of such rows, which may
-            be under any of them.
-    """
-
-    uses: tuple[KeyUse, ...]
-    rotated: int
-    words: int
-    vectors: int
-    left: int
-    damaged: int
-    seconds: float
-    adopted: tuple[PlainRow, ...] = ()
-    refused: tuple[PlainRow, ...] = ()
-    left_out: tuple[str, ...] = ()
-    needed_keys: tuple[str, ...] = ()
 
 
 async def rotate_keys(
@@ -226,26 +135,6 @@ async def rotate_keys(
         report = await (rotation.survey() if dry_run else rotation.run(drop_vectors))
         event.details["rotated"] = report.rotated
     return replace(report, seconds=round(time.perf_counter() - started, 3))
-
-
-@dataclass(slots=True)
-class StoredCounts:
-    """The number of rows that are stored in each way.
-
-    Attributes:
-        rows: rows of logs by the bytes with which a payload under a key begins, ``None`` if it is
-            not encrypted.
-        items: items, in the same way.
-        due: rows and items to write anew.
-        words: rows and items with readable words or fields that they may not have.
-        unreadable: rows and items of which nobody can say how they are stored.
-    """
-
-    rows: Counter[bytes | None] = field(default_factory=Counter)
-    items: Counter[bytes | None] = field(default_factory=Counter)
-    due: int = 0
-    words: int = 0
-    unreadable: int = 0
 
 
 class StoredRow(NamedTuple):
@@ -333,7 +222,7 @@ class KeyRotation:
         if counts.unreadable or None in (*counts.rows, *counts.items):
             for table in TABLES:
                 async for rows in self._list_due(table):
-                    _add_names(self._adopted, (row for row in rows if self._is_suspect(row)))
+                    add_names(self._adopted, (row for row in rows if self._is_suspect(row)))
         return self._make_report(counts, counts.words, vectors)
 
     async def run(self, drop_vectors: bool) -> RotationReport:
@@ -460,7 +349,7 @@ class KeyRotation:
             list_strays(self.db.dialect), self._binds, ("log_id", "seq")
         )
         for row in found:
-            what = f"{_name_of(row)}: it says another tenant than its log"
+            what = f"{plain_row_of(row)}: it says another tenant than its log"
             self._damaged[_key_of("deltas", row)] = what
         return len(found)
 
@@ -520,12 +409,12 @@ class KeyRotation:
                     due.append(row)
                 else:
                     self._note_unopened(table, row, leading)
-            _add_names(self._refused, refused)
+            add_names(self._refused, refused)
             yield due
 
     def _note_unopened(self, table: str, row: Any, leading: bytes) -> None:
         """Note a row that no key opens: its key is missing, or its payload names none."""
-        key, name = _key_of(table, row), str(_name_of(row))
+        key, name = _key_of(table, row), str(plain_row_of(row))
         if len(leading) < PREFIX_BYTES or leading[:1] != self.db.keyring.prefix[:1]:
             self._damaged[key] = f"{name}: its payload does not begin as an encrypted one does"
         else:
@@ -546,7 +435,7 @@ class KeyRotation:
                 await self._register_first_key({change.listed.tenant for change in changes})
                 await self._note_lost_words(table, changes)
                 written = await self._write_changes(changes)
-                _add_names(
+                add_names(
                     self._adopted,
                     (
                         change.listed
@@ -608,13 +497,13 @@ class KeyRotation:
             # Looked at again, because a row may have been replaced since it was listed.
             was_plain = not encryption.is_encrypted(row.sealed.codec)
             if was_plain and not self._may_encrypt_plaintext(row.listed.tenant):
-                _add_names(self._refused, [row.listed])
+                add_names(self._refused, [row.listed])
                 continue
             try:
                 new = _encrypt_with_first_key(self.db.keyring, row.sealed, row.place)
             except (Corrupt, KeyMissing) as error:
                 key = _key_of(table, row.listed)
-                self._damaged[key] = f"{_name_of(row.listed)}: {error}"
+                self._damaged[key] = f"{plain_row_of(row.listed)}: {error}"
                 continue
             name = _key_of(table, row.listed)
             binds = row.key | {
@@ -686,7 +575,7 @@ class KeyRotation:
             if not is_damage(error):
                 raise
             if len(changes) == 1:
-                self._damaged[changes[0].name] = f"{_name_of(changes[0].listed)}: {error}"
+                self._damaged[changes[0].name] = f"{plain_row_of(changes[0].listed)}: {error}"
                 return []
             return [one for change in changes for one in await self._write_changes([change])]
         return changes
@@ -789,27 +678,6 @@ def _encrypt_with_first_key(keyring: Keyring, stored: StoredPayload, place: Plac
     return keyring.encrypt(*stored, place)
 
 
-def _add_names(names: dict[PlainRow, None], listed: Iterable[Any]) -> None:
-    """Add the names of rows of `list_rows` until there are `NAMED_ROWS`."""
-    for row in listed:
-        if len(names) == NAMED_ROWS:
-            return
-        names[_name_of(row)] = None
-
-
-def _name_of(row: Any) -> PlainRow:
-    """Return the name of a row of `list_rows`."""
-    columns: Mapping[str, Any] = row._mapping
-    # A row of a log without a head has no thread and no namespace.
-    return PlainRow(
-        row.tenant,
-        decode_namespace(row.namespace or "/"),
-        thread_id=columns.get("thread_id"),
-        position=columns.get("seq"),
-        key=columns.get("key"),
-    )
-
-
 def _key_of(table: str, listed: Any) -> tuple[Any, ...]:
     """Return the table and the key of a row of `list_rows`."""
     return table, *(getattr(listed, name) for name in TABLES[table].key)
@@ -822,193 +690,4 @@ def _named_as_listed(
     one = listed.get(place(row))
     if one is None:  # it is not due
         return (table, place(row)), f"a row of {table}"
-    return _key_of(table, one), str(_name_of(one))
-
-
-# --- Statements ----------------------------------------------------------------------------------
-
-
-class Rotated(NamedTuple):
-    """A table whose rows are encrypted."""
-
-    table: Table
-    key: tuple[str, ...]
-    payload_bind: str
-
-
-TABLES = {
-    "deltas": Rotated(DELTAS, ("log_id", "seq"), "p_payload"),
-    "store_items": Rotated(ITEMS, ITEM_KEY, "p_value"),
-}
-SCOPES = ("tenant", "all")
-WORDS = ("kept", "dropped")
-
-
-def _in_scope(table: Table, scope: str) -> ColumnElement[bool]:
-    """The rows of a tenant or of all, without those that have no payload of a tenant's."""
-    if scope == "tenant":
-        of_tenant = table.c.tenant == bindparam("k_tenant", type_=table.c.tenant.type)
-    else:
-        of_tenant = table.c.tenant != literal_column("'~'")
-    return and_(of_tenant, is_not_local()) if table is ITEMS else of_tenant
-
-
-def _payload_column(table: Table) -> Any:
-    return table.c.payload if table is DELTAS else table.c.value
-
-
-def _state_columns(dialect: Dialect, table: Table) -> list[Any]:
-    """Return columns that say how a row is stored.
-
-    They are its ``codec``; of an encrypted one the bytes that it ``begins`` with; whether it
-    ``has_words`` and ``has_fields`` that the database can read.
-    """
-    yes, no = literal_column("1", Integer), literal_column("0", Integer)
-    is_encrypted = table.c.codec.like(literal_column(f"'%{CODEC_SUFFIX}'"))
-    fields: ColumnElement[Any] = no
-    if table is ITEMS:
-        # Oracle cannot compare such a text for equality.
-        others = ITEMS.c.field_terms.not_like(literal_column(f"'{OTHERS}'"))
-        fields = case((and_(ITEMS.c.field_terms.is_not(None), others), yes), else_=no)
-    return [
-        table.c.codec.label("codec"),
-        case(
-            (is_encrypted, dialect.statements.leading_bytes(_payload_column(table), PREFIX_BYTES))
-        ).label("begins"),
-        case((table.c.search_text.is_not(None), yes), else_=no).label("has_words"),
-        fields.label("has_fields"),
-    ]
-
-
-@statement(unproven=COUNTED, table=tuple(TABLES), scope=SCOPES)
-def count_rows_by_encryption(dialect: Dialect, table: str, scope: str) -> Executable:
-    """Count the rows of a table by how they are stored, see `_state_columns`."""
-    source = TABLES[table].table
-    inner = (
-        select(*_state_columns(dialect, source)).where(_in_scope(source, scope)).subquery("stored")
-    )
-    columns = list(inner.c)
-    return select(*columns, func.count().label("number")).group_by(*columns)
-
-
-@statement(proves="changed row", table=tuple(TABLES), scope=SCOPES, after=(True, False))
-def list_rows(dialect: Dialect, table: str, scope: str, after: bool) -> Executable:
-    """Select a page of rows in the order of their keys: how each is stored, and its bytes."""
-    source, key, _ = TABLES[table]
-    names: list[Any] = [source.c.tenant]
-    rows: Any = source
-    if source is DELTAS:
-        names += [THREADS.c.thread_id, THREADS.c.namespace]
-        rows = source.outerjoin(THREADS, same_log(THREADS, source))
-    query = (
-        select(
-            *(source.c[name] for name in key if name != "tenant"),
-            *names,
-            *_state_columns(dialect, source),
-            dialect.statements.byte_length(_payload_column(source)).label("stored"),
-        )
-        .select_from(rows)
-        .where(_in_scope(source, scope))
-        .order_by(*(source.c[name] for name in key))
-        .limit(bindparam("p_limit"))
-    )
-    compared = key[1:] if scope == "tenant" and key[0] == "tenant" else key
-    return query.where(after_key(dialect, source, compared)) if after else query
-
-
-@statement(unproven=REPORTED)
-def list_strays(dialect: Dialect) -> Executable:
-    """Select rows of the tenant's logs that name another tenant."""
-    own = THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)
-    names = (THREADS.c.tenant, THREADS.c.thread_id, THREADS.c.namespace)
-    return (
-        select(DELTAS.c.log_id, DELTAS.c.seq, *names)
-        .select_from(DELTAS.join(THREADS, same_log(THREADS, DELTAS)))
-        .where(own, DELTAS.c.tenant != THREADS.c.tenant)
-        .order_by(DELTAS.c.log_id, DELTAS.c.seq)
-        .limit(literal_column(str(PAGE)))
-    )
-
-
-@statement(proves="changed row")
-def read_payloads(dialect: Dialect) -> Executable:
-    """Select the payloads of a range of positions of a log."""
-    seq = DELTAS.c.seq
-    return (
-        select(
-            *(DELTAS.c[name] for name in ("seq", "kind", "label", "codec", "checksum", "payload"))
-        )
-        .where(of_log(DELTAS))
-        .where(
-            seq >= bindparam("p_low", type_=seq.type), seq <= bindparam("p_high", type_=seq.type)
-        )
-        .order_by(seq)
-    )
-
-
-@statement(proves="changed row")
-def read_values(dialect: Dialect) -> Executable:
-    """Select the values of the items of a tenant that ``p_keys`` lists, expired ones too."""
-    columns = ("tenant", "namespace", "key", "version", "codec", "checksum", "value")
-    tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
-    return select(*(ITEMS.c[name] for name in columns)).where(tenant, is_listed(dialect, ITEMS))
-
-
-def _is_as_read(table: Table) -> list[ColumnElement[bool]]:
-    return [
-        table.c[name] == bindparam(f"p_was_{name}", type_=table.c[name].type)
-        for name in ("codec", "checksum")
-    ]
-
-
-def _new_values(table: Table, payload: str, words: str) -> dict[str, Any]:
-    values: dict[str, Any] = {
-        name: bindparam(f"p_{name}", type_=table.c[name].type)
-        for name in ("codec", "checksum", payload)
-    }
-    return values if words == "kept" else values | {"search_text": null()}
-
-
-@statement(words=WORDS, changes=DELTA)
-def reseal_delta(dialect: Dialect, words: str) -> Executable:
-    """Store a row of a log under another key, if it is still what was read."""
-    seq = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
-    unchanged = update(DELTAS).where(of_log(DELTAS), seq, *_is_as_read(DELTAS))
-    return unchanged.values(_new_values(DELTAS, "payload", words))
-
-
-@statement(changes=CHECKPOINT)
-def grow_size(dialect: Dialect) -> Executable:
-    """Add what encryption adds to the size of a checkpoint."""
-    more = literal_column(str(OVERHEAD), Integer)
-    return (
-        update(CHECKPOINTS)
-        .where(
-            of_log(CHECKPOINTS), CHECKPOINTS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
-        )
-        .values(stored_size=CHECKPOINTS.c.stored_size + more)
-    )
-
-
-@statement(words=WORDS, fields=WORDS, changes=ITEM)
-def reseal_item(dialect: Dialect, words: str, fields: str) -> Executable:
-    """Store an item under another key, if it is still what was read; its version stays."""
-    version = ITEMS.c.version == bindparam("p_version", type_=ITEMS.c.version.type)
-    values = _new_values(ITEMS, "value", words)
-    if fields == "dropped":
-        values["field_terms"] = bindparam("p_field_terms", type_=ITEMS.c.field_terms.type)
-    return update(ITEMS).where(of_item(ITEMS), version, *_is_as_read(ITEMS)).values(values)
-
-
-@statement(scope=SCOPES)
-def count_all_vectors(dialect: Dialect, scope: str) -> Executable:
-    """Count the vectors."""
-    return select(func.count()).select_from(EMBEDDINGS).where(_in_scope(EMBEDDINGS, scope))
-
-
-@statement(unproven=REMOVED_BY_NAME, scope=SCOPES)
-def list_items_with_vectors(dialect: Dialect, scope: str) -> Executable:
-    """Select the first items that have vectors."""
-    key = [EMBEDDINGS.c[name] for name in ("tenant", "namespace", "key")]
-    query = select(*key).where(_in_scope(EMBEDDINGS, scope)).distinct()
-    return query.order_by(*key).limit(bindparam("p_limit"))
+    return _key_of(table, one), str(plain_row_of(one))

@@ -1,16 +1,20 @@
 """docs/schema.md has the tables, columns, keys, indexes and checks of the models, and no others.
 
-``MEMALCHEMY_REGENERATE=1`` draws its diagram, docs/images/schema.svg, and lists the columns with
-their types; their meaning, and the lists of keys and indexes, are written by hand.
+``MEMALCHEMY_REGENERATE=1`` draws its diagram, docs/images/schema.svg, and writes its lists: the
+meaning of a column is the beginning of its docstring.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
 import os
 import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -36,7 +40,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from memalchemy import migrate
 from memalchemy.column_types import Json, Key, LogKey, Payload, UtcDateTime, Vector
 from memalchemy.schema import Base
-from pages import ROOT, regenerates, with_rows
+from pages import ROOT, regenerates
 
 PAGE = ROOT / "docs" / "schema.md"
 DIAGRAM = ROOT / "docs" / "images" / "schema.svg"
@@ -213,39 +217,49 @@ def all_tables() -> list[Table]:
 # --- The lists -----------------------------------------------------------------------------------
 
 
-def rows_of(section: str, page: str, heading: str) -> Iterator[list[str]]:
-    """The rows of the table in a section whose first column has a heading, without backticks."""
-    (text,) = re.findall(rf"^## {section}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
-    (table,) = re.findall(rf"^\| {heading} \|.*\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE)
-    for line in table.splitlines():
-        yield [cell.strip().replace("`", "") for cell in line.strip("|").split("|")]
+def meanings(table: Table) -> dict[str, str]:
+    """The first sentences of the docstring of each column in the source of its class."""
+    (mapper,) = (one for one in Base.registry.mappers if one.local_table is table)
+    source = ast.parse(Path(inspect.getfile(mapper.class_)).read_text())
+    (found,) = (
+        node
+        for node in source.body
+        if isinstance(node, ast.ClassDef) and node.name == mapper.class_.__name__
+    )
+    meant = {}
+    for node, after in itertools.pairwise(found.body):
+        if not isinstance(node, ast.AnnAssign) or not isinstance(after, ast.Expr):
+            continue
+        if isinstance(after.value, ast.Constant) and isinstance(node.target, ast.Name):
+            columns = getattr(mapper.attrs[node.target.id], "columns", ())
+            first = inspect.cleandoc(str(after.value.value)).partition("\n\n")[0]
+            meant |= {one.name: first.replace("``", "`").removesuffix(".") for one in columns}
+    return meant
 
 
-def listed_columns(table: Table) -> list[list[str]]:
-    return [
-        [column.name, type_of(column) + " or NULL" * bool(column.nullable)]
-        for column in table.columns
-    ]
+def listed_columns(table: Table) -> str:
+    meant = meanings(table)
+    rows = ["| column | meaning |", "|---|---|"]
+    for column in table.columns:
+        kind = type_of(column) + ", NULL" * bool(column.nullable)
+        rows.append(f"| `{column.name}` {kind} | {meant[column.name]} |")
+    return "\n".join(rows)
 
 
-def with_columns(table: Table, page: str) -> str:
-    """The page with the columns of a table and their types; each keeps its meaning."""
-    before, heading, section = page.partition(f"\n## {table.name}\n")
-    section, next_heading, after = section.partition("\n## ")
-    rows = [(f"`{name}`", kind) for name, kind in listed_columns(table)]
-    section = with_rows(section, "| column | type |", rows)
-    return before + heading + section + next_heading + after
+def listed_rules() -> str:
+    """The keys, indexes and checks of all tables, with what is not said by their names."""
+    return "\n".join(
+        ["```text", *(line for table in all_tables() for line in sorted(rules_of(table))), "```"]
+    )
 
 
-def listed_rules(table: Table) -> set[tuple[str, str]]:
-    """The keys, indexes and checks of a table, each by its name and what it is of."""
-    found: set[tuple[str, str]] = set()
+def rules_of(table: Table) -> Iterator[str]:
     for rule in (*table.constraints, *table.indexes):
         match rule:
             case CheckConstraint():
-                of = str(rule.sqltext)
+                of = str(rule.sqltext).replace(") OR (", ")\n    OR (")
             case ForeignKeyConstraint():
-                of = f"{', '.join(rule.column_keys)} to {rule.referred_table.name}"
+                of = ", ".join(rule.column_keys)
             case PrimaryKeyConstraint() | UniqueConstraint():
                 of = ", ".join(column.name for column in rule.columns)
             case Index():
@@ -254,8 +268,8 @@ def listed_rules(table: Table) -> set[tuple[str, str]]:
                 of += "" if where is None else f" where {where}"
             case _:
                 raise AssertionError(rule)
-        found.add((str(rule.name), of))
-    return found
+        named = str(rule.name).endswith(f"_{table.name}_{of.replace(', ', '_')}")
+        yield f"{rule.name}" if named else f"{rule.name}: {of}"
 
 
 def spelt(expression: ColumnElement[Any] | str) -> str:
@@ -265,33 +279,40 @@ def spelt(expression: ColumnElement[Any] | str) -> str:
     return str(expression).removeprefix("CASE WHEN (entry_key IS NOT NULL) THEN ")[: -len(" END")]
 
 
-@pytest.mark.parametrize("table", all_tables(), ids=lambda table: table.name)
-def test_the_columns_of_a_table_are_listed_with_their_types(table: Table) -> None:
+def generated(page: str) -> str:
+    """The page with the lists that are made from the classes."""
+    lists = {f"columns of {table.name}": listed_columns(table) for table in all_tables()}
+    for name, text in {**lists, "keys, indexes and checks": listed_rules()}.items():
+        begin, end = f"<!-- {name} -->\n", "\n<!-- end -->"
+        before, _, rest = page.partition(begin)
+        _, there, after = rest.partition(end)
+        assert there, name
+        page = before + begin + text + end + after
+    return page
+
+
+def test_the_lists_of_columns_keys_indexes_and_checks_are_those_of_the_classes() -> None:
     if regenerates():
-        PAGE.write_text(with_columns(table, PAGE.read_text()))
-    rows = [*rows_of(table.name, PAGE.read_text(), "column")]
+        PAGE.write_text(generated(PAGE.read_text()))
 
-    assert [row[:2] for row in rows] == listed_columns(table)
-    assert all(meaning for _, _, meaning in rows)
-    assert with_columns(table, PAGE.read_text()) == PAGE.read_text()
+    assert generated(PAGE.read_text()) == PAGE.read_text()
 
 
 @pytest.mark.parametrize("table", all_tables(), ids=lambda table: table.name)
-def test_the_keys_indexes_and_checks_of_a_table_are_listed(table: Table) -> None:
-    rows = [*rows_of(table.name, PAGE.read_text(), "key, index or check")]
-
-    assert len(rows) == len({name for name, *_ in rows})
-    assert {(name, of) for name, of, _ in rows} == listed_rules(table)
-    assert all(serves for name, _, serves in rows if not name.startswith("ck_"))
+def test_each_column_has_a_meaning(table: Table) -> None:
+    assert {*meanings(table)} == {column.name for column in table.columns}
+    assert all(meanings(table).values())
 
 
 @pytest.mark.parametrize(
     ("written", "instead"),
     [
-        ("| `epoch` | bigint |", "| `era` | bigint |"),
-        ("| `epoch` | bigint |", "| `epoch` | integer |"),
-        ("| `head_id` | string(255) or NULL |", "| `head_id` | string(255) |"),
-        ("| `ix_threads_tenant_active_at` | `tenant, active_at` |", "| `ix` | `tenant` |"),
+        ("| `epoch` bigint |", "| `era` bigint |"),
+        ("| `epoch` bigint |", "| `epoch` integer |"),
+        ("| `head_id` string(255), NULL |", "| `head_id` string(255) |"),
+        ("The position that the next row of the log takes", "A position"),
+        ("ix_deltas_base_seq: log_id, base_seq", "ix_deltas_base_seq: log_id"),
+        ("ix_threads_tenant_active_at\n", ""),
         ("next_seq > 0", "next_seq > 1"),
     ],
 )
@@ -299,12 +320,8 @@ def test_a_line_that_is_not_true_is_seen(written: str, instead: str) -> None:
     page = PAGE.read_text()
     assert written in page
     page = page.replace(written, instead)
-    (table,) = (table for table in all_tables() if table.name == "threads")
 
-    columns = [row[:2] for row in rows_of("threads", page, "column")]
-    rules = {(name, of) for name, of, _ in rows_of("threads", page, "key, index or check")}
-
-    assert (columns, rules) != (listed_columns(table), listed_rules(table))
+    assert generated(page) != page
 
 
 # --- What each database adds ---------------------------------------------------------------------

@@ -94,41 +94,60 @@ class ThreadRow(_HasNamespace, Base):
     __tablename__ = "threads"
 
     log_id: Mapped[UUID] = mapped_column(LogKey, primary_key=True)
-    """Made of the three below by `memalchemy.keys.log_key`."""
+    """The key of the log, which `memalchemy.keys.log_key` makes of the next three."""
     tenant: Mapped[str] = mapped_column(TENANT)
+    """The tenant."""
     thread_id: Mapped[str] = mapped_column(THREAD)
+    """The thread's id, escaped if it is empty or holds characters that databases do not store."""
     path: Mapped[str] = mapped_column("namespace", NAMESPACE)
-    """The namespace as it is stored: ``/``, ``/users/ada/``."""
+    """The namespace as a path: ``/``, ``/planner/eu/``."""
     next_seq: Mapped[int] = mapped_column(BigInteger)
     """The position that the next row of the log takes."""
     version: Mapped[int] = mapped_column(BigInteger)
-    """Incremented by every change of checkpoints or entries, for compare-and-swap."""
+    """Counts changes of checkpoints and entries, for ``expected_version`` of `ThreadLog`."""
     last_ordinal: Mapped[int] = mapped_column(BigInteger)
-    """The number of checkpoints saved in this life of the log, replacements not counted."""
+    """The number of checkpoints saved so far. A replaced one counts once."""
     epoch: Mapped[int] = mapped_column(BigInteger)
-    """Random at birth; moved when a row is removed or changed in place, so that neither a process
-    that has cached it goes on from it, nor a copy in another database.
+    """Random at first. Changes when rows are removed or changed in place.
+
+    So neither a process that has cached them goes on from its copies, nor a copy in another
+    database.
     """
     head_id: Mapped[str | None] = mapped_column(NAME)
-    """The newest checkpoint: a plain save's parent, read and moved under the row's lock."""
+    """The newest checkpoint.
+
+    It is a plain save's parent, read and moved under the row's lock.
+    """
     previous_id: Mapped[str | None] = mapped_column(NAME)
-    """The head before it: UPDATE … RETURNING gives new values only, and a save needs the old."""
+    """The newest checkpoint before the last save.
+
+    UPDATE … RETURNING gives new values only, and a save needs the old.
+    """
     meta: Mapped[dict[str, Any]] = mapped_column(Json)
-    """The thread's own metadata, set on purpose. A checkpoint's metadata is the checkpoint's."""
+    """The thread's own metadata. A checkpoint's metadata is the checkpoint's."""
     forked_from: Mapped[str | None] = mapped_column(THREAD)
-    """The thread that this log was copied from; NULL of a log that was not, or if it was erased."""
+    """The thread that this log was copied from. NULL, too, if that was erased."""
     forked_seq: Mapped[int | None] = mapped_column(BigInteger)
-    """The position up to which it was copied; of a whole copy the source's ``next_seq``."""
+    """The position up to which it was copied. Of a whole copy the source's ``next_seq``."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    """The time of the first write."""
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    """The time of the last write."""
     active_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    """``updated_at`` to the second. An index on the microsecond would change with every save, and
-    end PostgreSQL's HOT updates; this one changes once a second at most.
+    """``updated_at`` to the second, for the indexes.
+
+    An index on the microsecond would change with every save, and end PostgreSQL's HOT updates;
+    this one changes once a second at most.
     """
     expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """The time from which no reader sees the log."""
     deleted_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """Set on a tombstone: ids only, kept a day so that late writes are refused, not resurrected."""
+    """The time of a deletion. Set, it marks a tombstone.
+
+    A tombstone has ids only, and is kept a day so that late writes are refused, not resurrected.
+    """
     signature: Mapped[bytes | None] = mapped_column(SIGNATURE)
+    """The proof of the row, if the database is signed."""
 
     checkpoints: Mapped[list[CheckpointRow]] = relationship(
         viewonly=True, order_by="CheckpointRow.seq", back_populates="thread"
@@ -138,8 +157,11 @@ class ThreadRow(_HasNamespace, Base):
     )
 
     __table_args__: Any = (
+        # All logs of a thread, ids with a prefix, and jobs that go through the logs in this order.
         Index(None, "tenant", "thread_id", "namespace"),
+        # The newest logs of a tenant.
         Index(None, "tenant", "active_at"),
+        # The newest threads of a namespace.
         Index(None, "tenant", "namespace", "active_at"),
         CheckConstraint("next_seq > 0 AND version > 0 AND last_ordinal >= 0", name="counters"),
         {"sqlite_with_rowid": False},
@@ -162,29 +184,43 @@ class CheckpointRow(Base):
     __tablename__ = "checkpoints"
 
     log_id: Mapped[UUID] = mapped_column(LogKey, primary_key=True)
+    """The log."""
     seq: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    """The position of the state: the row of ``deltas`` with the same two."""
     tenant: Mapped[str] = mapped_column(TENANT)
+    """The tenant."""
     checkpoint_id: Mapped[str] = mapped_column(NAME)
+    """The id, given to `save` or made by it."""
     parent_id: Mapped[str | None] = mapped_column(NAME)
+    """The checkpoint that this one was derived from. It may be deleted since."""
     ordinal: Mapped[int] = mapped_column(BigInteger)
-    """The number of this checkpoint in its log, from 1. Pending writes take positions, too, so a
-    position does not count checkpoints. A replacement keeps it, and so does a copy. On PostgreSQL a
-    save sees the checkpoint to replace as of the start of its statement: if that was removed
-    meanwhile, the number is one lower, 0 for the first of a log.
+    """The number of this checkpoint in its log, from 1. ``keep_every`` uses it.
+
+    Pending writes take positions, too, so a position does not count checkpoints. A replacement
+    keeps it, and so does a copy. On PostgreSQL a save sees the checkpoint to replace as of the
+    start of its statement: if that was removed meanwhile, the number is one lower, 0 for the first
+    of a log.
     """
     rests_on: Mapped[str | None] = mapped_column(NAME)
-    """The checkpoint of this log without whose state and pending writes this state is incomplete.
-    That one is not removed while this one is there.
+    """The checkpoint without which this state is incomplete.
+
+    It is of this log. It is not removed while this one is there: the state needs its state and
+    pending writes.
     """
     run_id: Mapped[str | None] = mapped_column(NAME)
+    """The run that made it."""
     meta: Mapped[dict[str, Any]] = mapped_column(Json)
+    """The metadata of the checkpoint."""
     raw_size: Mapped[int] = mapped_column(Integer)
+    """The bytes of the whole state, encoded."""
     stored_size: Mapped[int] = mapped_column(Integer)
+    """The bytes of its stored form."""
     occurred_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    """The time of the step; earlier than ``created_at`` if the checkpoint was imported."""
+    """The time of the step. Earlier than ``created_at`` if the checkpoint was imported."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    """The time at which it was stored."""
+    """The time at which this database stored it."""
     signature: Mapped[bytes | None] = mapped_column(SIGNATURE)
+    """The proof of the row."""
 
     thread: Mapped[ThreadRow] = relationship(viewonly=True, back_populates="checkpoints")
     delta: Mapped[DeltaRow] = relationship(
@@ -208,13 +244,16 @@ class CheckpointRow(Base):
         return load_state(self, DeltaRow.__table__, keys)
 
     __table_args__: Any = (
+        # `load` of a given id, and `save` under an id that exists.
         UniqueConstraint("log_id", "checkpoint_id"),
+        # The checkpoints that must stay when others are removed.
         Index(
             "ix_checkpoints_rests_on",
             "log_id",
             "rests_on",
             **_partial_index_options("rests_on IS NOT NULL"),
         ),
+        # `find_runs`.
         Index(
             "ix_checkpoints_run_id",
             "tenant",
@@ -242,29 +281,39 @@ class DeltaRow(Base):
     __tablename__ = "deltas"
 
     log_id: Mapped[UUID] = mapped_column(LogKey, primary_key=True)
+    """The log."""
     seq: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    """The position in the log."""
     tenant: Mapped[str] = mapped_column(TENANT)
+    """The tenant."""
     kind: Mapped[str] = mapped_column(String(16))
+    """``snapshot``, ``delta``, ``entry`` or ``write``."""
     entry_key: Mapped[str | None] = mapped_column(ENTRY_KEY)
     """The caller's key of an entry, or a key of a write that begins with its checkpoint's id."""
     label: Mapped[str | None] = mapped_column(NAME)
     """The checkpoint that a write belongs to."""
     base_seq: Mapped[int | None] = mapped_column(BigInteger)
+    """The position of the state that a delta is a difference from."""
     depth: Mapped[int] = mapped_column(Integer)
-    """The number of saves since the snapshot on this row's line of compression."""
+    """The number of saves since the last snapshot. 0 of a row that is no delta."""
     radix: Mapped[int | None] = mapped_column(SmallInteger)
-    """The radix in which ``depth`` says what a state is based on; NULL is 4."""
+    """The radix by which ``depth`` chooses the base. NULL is 4."""
     overwrites: Mapped[int | None] = mapped_column(SmallInteger)
-    """1 for a write that replaces earlier ones in the same place; NULL is 0."""
+    """1 if a write replaces earlier ones at the same indexes. NULL is 0."""
     codec: Mapped[str] = mapped_column(String(16))
+    """The encoding of ``payload``. It ends with ``+gcm2`` if the row is encrypted."""
     checksum: Mapped[int] = mapped_column(BigInteger)
+    """CRC-32 of ``payload``. The upper half of a state's is XXH3 of the whole state."""
     search_text: Mapped[str | None] = mapped_column(Text)
+    """The words that the row is found by. Of a state, those that its step added."""
     occurred_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """The time of an entry; the times of a state are its checkpoint's."""
+    """The time of an entry. The times of a state are its checkpoint's."""
     stored_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     """The time at which an entry or a write was stored."""
     signature: Mapped[bytes | None] = mapped_column(SIGNATURE)
+    """The proof of the row."""
     payload: Mapped[bytes] = mapped_column(Payload, deferred=True)
+    """The encoded value. `memalchemy.decode` reads it."""
 
     thread: Mapped[ThreadRow] = relationship(viewonly=True, back_populates="deltas")
     checkpoint: Mapped[CheckpointRow | None] = relationship(
@@ -285,12 +334,14 @@ class DeltaRow(Base):
         return decode(self)
 
     __table_args__: Any = (
+        # Which states are still a base, before one is removed.
         Index(
             "ix_deltas_base_seq",
             "log_id",
             "base_seq",
             **_partial_index_options("base_seq IS NOT NULL"),
         ),
+        # An entry's key is stored once; and the pending writes of a checkpoint.
         Index(
             "uq_deltas_entry_key",
             "log_id",
@@ -331,22 +382,35 @@ class StoreItemRow(_HasNamespace, Base):
     __tablename__ = "store_items"
 
     tenant: Mapped[str] = mapped_column(TENANT, primary_key=True)
+    """The tenant."""
     path: Mapped[str] = mapped_column("namespace", NAMESPACE, primary_key=True)
+    """The namespace as a path: ``/users/ada/``."""
     key: Mapped[str] = mapped_column(NAME, primary_key=True)
+    """The key."""
     meta: Mapped[dict[str, Any]] = mapped_column(Json)
+    """The metadata of the item."""
     version: Mapped[int] = mapped_column(BigInteger)
+    """1 at first, and one more with each put, for ``expected_version``."""
     codec: Mapped[str] = mapped_column(String(16))
+    """The encoding of ``value``, as in ``deltas``."""
     checksum: Mapped[int] = mapped_column(BigInteger)
+    """The checksum of ``value``, as in ``deltas``."""
     search_text: Mapped[str | None] = mapped_column(Text)
+    """The words that the item is found by."""
     field_terms: Mapped[str | None] = mapped_column(Text)
-    """A word for each scalar field of value and metadata, by which an index answers filters."""
+    """A term for each scalar field of value and metadata, for filters."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    """The time of the first put."""
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    """The time of the last put."""
     expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """The time from which no reader sees the item."""
     lifetime: Mapped[int | None] = mapped_column(BigInteger)
-    """Microseconds from a write, or a read that prolongs, to ``expires_at``."""
+    """Microseconds from a put, or a read that refreshes, to ``expires_at``."""
     signature: Mapped[bytes | None] = mapped_column(SIGNATURE)
+    """The proof of the row."""
     value: Mapped[bytes] = mapped_column(Payload)
+    """The encoded value. `memalchemy.decode` reads it."""
 
     embeddings: Mapped[list[EmbeddingRow]] = relationship(viewonly=True, back_populates="item")
 
@@ -364,9 +428,11 @@ class StoreItemRow(_HasNamespace, Base):
         return decode(self)
 
     __table_args__: Any = (
-        # Every write changes it. Without it the newest 10 of 50,000 items took 27 to 77 ms instead
-        # of 0.5; with it a put took a tenth to a fifth longer.
+        # The newest items, `count`, `list_namespaces`. Every write changes it. Without it the
+        # newest 10 of 50,000 items took 27 to 77 ms instead of 0.5; with it a put took a tenth to
+        # a fifth longer.
         Index(None, "tenant", "namespace", "updated_at", "key"),
+        # `sweep`.
         Index(
             "ix_store_items_expires_at",
             "tenant",
@@ -383,23 +449,35 @@ class EmbeddingRow(_HasNamespace, Base):
     __tablename__ = "embeddings"
 
     tenant: Mapped[str] = mapped_column(TENANT, primary_key=True)
+    """The tenant of the item."""
     path: Mapped[str] = mapped_column("namespace", NAMESPACE, primary_key=True)
+    """The namespace of the item."""
     key: Mapped[str] = mapped_column(NAME, primary_key=True)
+    """The key of the item."""
     field: Mapped[str] = mapped_column(Key(128), primary_key=True)
+    """The field that the vector is of. Empty for the whole value."""
     model: Mapped[str] = mapped_column(Key(128), primary_key=True)
+    """The model that made it."""
     part: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    """The number of the text in a list of texts, from 0."""
     dimensions: Mapped[int] = mapped_column(Integer)
+    """The number of dimensions."""
     change: Mapped[int] = mapped_column(BigInteger)
-    """The number of the namespace's changes at the last write: a cache of vectors reads the rows
-    whose number is above the one that it has read.
+    """On SQLite the number of the namespace's changes at this one.
+
+    A cache of vectors reads the rows whose number is above the one that it has read.
     """
     signature: Mapped[bytes | None] = mapped_column(SIGNATURE)
+    """The proof of the row."""
     vector: Mapped[Sequence[float]] = mapped_column(Vector)
+    """The numbers."""
 
     item: Mapped[StoreItemRow] = relationship(viewonly=True, back_populates="embeddings")
 
     __table_args__: Any = (
+        # The vectors that a search compares.
         Index(None, "tenant", "namespace", "model", "dimensions"),
+        # The vectors that changed since a cache was filled.
         Index(None, "tenant", "namespace", "change").ddl_if(dialect="sqlite"),
         CheckConstraint("part >= 0 AND dimensions > 0 AND change >= 0", name="numbers"),
         ForeignKeyConstraint(

@@ -1,7 +1,7 @@
 """The recipes of docs/erasure.md erase all of a person, and nothing of another one.
 
-The page has a row for each framework, and for some a recipe in Python. Its commands and recipes are
-run as they are written there, with a name in place of ``ada`` that is nowhere else.
+The page has a row for each framework, and some of their pages a recipe in Python. The commands and
+recipes are run as they are written there, with a name in place of ``ada`` that is nowhere else.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ from memalchemy.schema import Base
 from pages import ROOT
 
 PAGE = (ROOT / "docs" / "erasure.md").read_text()
-ROW = re.compile(r"^\| \[([^]]+)\]\(integrations/[^)]+\) \| .* \| (.*) \|$", re.MULTILINE)
-ROWS: dict[str, str] = dict(ROW.findall(PAGE))
-SECTIONS = {
-    heading: text for heading, text in re.findall(r"^### (.+)$((?:\n(?!#).*)*)", PAGE, re.MULTILINE)
-}
+ROW = re.compile(r"^\| \[([^]]+)\]\((integrations/[^)]+)\) \| .* \| (.*) \|$", re.MULTILINE)
+ROWS: dict[str, str] = {name: text for name, _, text in ROW.findall(PAGE)}
+PAGES: dict[str, str] = {name: page for name, page, _ in ROW.findall(PAGE)}
+SECTION = re.compile(r"^## Erase a person$((?:\n(?!#).*)*)", re.MULTILINE)
 BLOCK = re.compile(r"^```py\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"`(memalchemy (?:forget|vacuum|store rm) [^`]+)`")
 MOST_BYTES = 100_000_000
@@ -61,7 +60,6 @@ class Recipe:
     """A row of the page, and what it needs: data of a person, and the names of its Python."""
 
     row: ClassVar[str]
-    section: ClassVar[str | None] = None
     framework: ClassVar[str]
 
     def __init__(self, db: Database) -> None:
@@ -86,9 +84,9 @@ class Recipe:
 RECIPES: dict[str, type[Recipe]] = {}
 
 
-def recipe(row: str, framework: str, section: str | None = None) -> Callable[[Any], Any]:
+def recipe(row: str, framework: str) -> Callable[[Any], Any]:
     def add(cls: type[Recipe]) -> type[Recipe]:
-        cls.row, cls.section, cls.framework = row, section, framework
+        cls.row, cls.framework = row, framework
         RECIPES[row] = cls
         return cls
 
@@ -98,7 +96,7 @@ def recipe(row: str, framework: str, section: str | None = None) -> Callable[[An
 # --- The frameworks ------------------------------------------------------------------------------
 
 
-@recipe("A2A", "a2a", "A2A")
+@recipe("A2A", "a2a")
 class A2A(Recipe):
     def __init__(self, db: Database) -> None:
         super().__init__(db)
@@ -141,7 +139,7 @@ class A2A(Recipe):
         ]
 
 
-@recipe("Agent Framework", "agent_framework", "Agent Framework")
+@recipe("Agent Framework", "agent_framework")
 class AgentFramework(Recipe):
     def __init__(self, db: Database) -> None:
         super().__init__(db)
@@ -198,7 +196,7 @@ class Claude(Recipe):
         return [await self.store.load(key) for key in self.keys(one)]
 
 
-@recipe("CrewAI", "crewai", "CrewAI")
+@recipe("CrewAI", "crewai")
 class CrewAI(Recipe):
     def __init__(self, db: Database) -> None:
         super().__init__(db)
@@ -284,7 +282,7 @@ class GoogleADK(Recipe):
         )
 
 
-@recipe("Haystack", "haystack", "Haystack")
+@recipe("Haystack", "haystack")
 class Haystack(Recipe):
     def __init__(self, db: Database) -> None:
         super().__init__(db)
@@ -313,7 +311,7 @@ class Haystack(Recipe):
         return {"store": self.documents}
 
 
-@recipe("LangChain", "langchain", "LangChain")
+@recipe("LangChain", "langchain")
 class LangChain(Recipe):
     def __init__(self, db: Database) -> None:
         super().__init__(db)
@@ -412,7 +410,7 @@ class LangGraphStore(Recipe):
         return await self.store.asearch(("users", one.name))
 
 
-@recipe("lauren-ai", "lauren_ai", "lauren-ai")
+@recipe("lauren-ai", "lauren_ai")
 class LaurenAI(Recipe):
     def __init__(self, db: Database) -> None:
         super().__init__(db)
@@ -462,7 +460,7 @@ class LazyBridge(Recipe):
         )
 
 
-@recipe("LlamaIndex", "llama_index", "LlamaIndex")
+@recipe("LlamaIndex", "llama_index")
 class LlamaIndex(Recipe):
     def __init__(self, db: Database) -> None:
         super().__init__(db)
@@ -556,7 +554,7 @@ class Locus(Recipe):
         )
 
 
-@recipe("mem0", "mem0", "mem0")
+@recipe("mem0", "mem0")
 class Mem0(Recipe):
     def __init__(self, db: Database) -> None:
         super().__init__(db)
@@ -605,7 +603,7 @@ class Mem0(Recipe):
         return {"memory": self.memory}
 
 
-@recipe("OpenAI Agents SDK", "openai_agents", "OpenAI Agents SDK")
+@recipe("OpenAI Agents SDK", "openai_agents")
 class OpenAIAgents(Recipe):
     def __init__(self, db: Database) -> None:
         super().__init__(db)
@@ -642,7 +640,7 @@ class OpenAIAgents(Recipe):
         return {"sessions": self.sessions}
 
 
-@recipe("Pydantic AI", "pydantic_ai", "Pydantic AI")
+@recipe("Pydantic AI", "pydantic_ai")
 class PydanticAI(Recipe):
     def __init__(self, db: Database) -> None:
         super().__init__(db)
@@ -670,7 +668,7 @@ class PydanticAI(Recipe):
         return {"store": self.store}
 
 
-@recipe("Pydantic AI harness", "pydantic_ai_harness", "Pydantic AI harness")
+@recipe("Pydantic AI harness", "pydantic_ai_harness")
 class PydanticAIHarness(Recipe):
     def __init__(self, db: Database) -> None:
         super().__init__(db)
@@ -785,14 +783,18 @@ def in_files(one: Person, url: str) -> list[str]:
     return [text for text in (one.name, one.word) if text.encode() in content]
 
 
+def section_of(row: str) -> str | None:
+    """Return what the framework's page says under "Erase a person", if it has that."""
+    found = SECTION.search((ROOT / "docs" / PAGES[row]).read_text())
+    return found and found[1]
+
+
 async def follow(recipe: Recipe, one: Person, url: str) -> None:
     """Do for a person what the page says: its Python first, then its commands."""
     db, written = recipe.db, ROWS[recipe.row]
-    if recipe.section is not None:
-        section = SECTIONS[recipe.section]
+    if section := section_of(recipe.row):
         (block,) = BLOCK.findall(section)
-        names = {"db": db, "native": Checkpointer(db), "Store": Store, "Checkpointer": Checkpointer}
-        await run_block(one.named(block), names | recipe.names())
+        await run_block(one.named(block), {"db": db} | recipe.names())
         written += section
     for command in COMMAND.findall(one.named(written)):
         _, *arguments = shlex.split(command)
@@ -819,8 +821,9 @@ async def run_command(*arguments: str) -> None:
 def test_each_row_of_the_page_has_a_recipe_here() -> None:
     assert list(ROWS) == list(RECIPES)
     for name, text in ROWS.items():
-        assert COMMAND.search(text) or RECIPES[name].section, name
-        assert ("[below](#" in text) == (RECIPES[name].section is not None), name
+        assert COMMAND.search(text) or section_of(name), name
+        link = f"[recipe]({PAGES[name]}#erase-a-person)"
+        assert (link in text) == (section_of(name) is not None), name
 
 
 def test_each_adapter_has_a_row() -> None:

@@ -58,7 +58,7 @@ def pages_of(nav: Any) -> Iterator[str]:
 
 
 def described() -> Counter[str]:
-    pages = (DOCS / "reference").glob("*.md")
+    pages = [DOCS / "errors.md", *(DOCS / "reference").glob("*.md")]
     return Counter(
         name for page in pages for name in re.findall(r"^::: (\S+)$", page.read_text(), re.M)
     )

@@ -22,7 +22,7 @@ MB = 1024 * 1024
 INTRODUCTION = """# Limits
 
 This page is generated from the code. A value over a limit raises the error before anything is
-written, and nothing is truncated. The [HTTP server](../http.md#the-server) also limits requests.
+written, and nothing is truncated. The [HTTP server](http-server.md#limits) also limits requests.
 """
 
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "cli.md"
 NOTES = ROOT / "website" / "command_notes.toml"
 COMMON = {parameter.name for parameter in CommonOptions.parameters()}
-SHARED_BY = 3
+SHARED_BY = 2
 """An argument or option that so many commands have is described once, above them."""
 REPLACED = {
     r" ?\[required\]": "",
@@ -102,7 +102,9 @@ def _section(name: str, command: Any, notes: dict[str, str], shared: set[tuple[s
         if one.param_type_name == "argument"
     ]
     first, *more = [_escaped(" ".join(one.split())) for one in command.help.split("\n\n")]
-    parts = [f"### `{name}`", f"`{' '.join([name, *arguments])}`: {first[0].lower()}{first[1:]}"]
+    if arguments:
+        first = f"`{' '.join(arguments)}`: {first[0].lower()}{first[1:]}"
+    parts = [f"### `{name}`", first]
     if "guide" in notes:
         parts[-1] += f" See {notes['guide']}."
     else:

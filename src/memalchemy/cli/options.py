@@ -166,7 +166,7 @@ ThreadNamespaceOption = Annotated[
     typer.Option(
         "--namespace",
         metavar="NAMESPACE",
-        help="Namespace of the thread, such as langgraph; / is the root.",
+        help="Only this namespace, such as langgraph; / is the root.",
     ),
 ]
 OnlyNamespaceOption = Annotated[
@@ -174,7 +174,7 @@ OnlyNamespaceOption = Annotated[
     typer.Option(
         "--namespace",
         metavar="NAMESPACE",
-        help="Only this namespace, such as langgraph, instead of all; / is the root.",
+        help="Only this namespace, such as langgraph; / is the root.",
     ),
 ]
 FrameworkOption = Annotated[

@@ -31,8 +31,7 @@ async def delete(
     """Delete a thread, or one checkpoint of it.
 
     Deletes a thread with its checkpoints and entries in all namespaces, or with --namespace only in
-    that one, with all logs of a framework's thread. Checkpoints that build on a deleted one stay
-    readable. On a terminal it asks first.
+    that one. Checkpoints that build on a deleted one stay readable. On a terminal it asks first.
     """
     from memalchemy import Checkpointer
 

@@ -37,13 +37,10 @@ async def export(
 ) -> None:
     """Export checkpoints and entries of logs as JSON lines.
 
-    Writes them for people and other programs, thread by thread, oldest first: without --namespace
-    the same checkpoints and entries that `forget` would erase. Values that JSON lacks are tagged,
-    such as {"~b": base64}. A file appears when it is complete.
+    Writes what `forget` would erase, thread by thread, oldest first. Values that JSON lacks are
+    tagged, such as {"~b": base64}. A file appears when it is complete.
 
-    No command reads these lines again: `import FILE` reads chats in OpenAI's format. To get the
-    same threads back, use `backup` or `copy`. Checkpoints of LangGraph hold LangGraph's own bytes,
-    and their pending writes are not exported.
+    No command reads these lines again: use `backup` or `copy` to get the same threads back.
     """
     from memalchemy import Checkpointer
 

@@ -28,8 +28,8 @@ async def fork(
 ) -> None:
     """Copy a thread into a new one.
 
-    Copies the thread of one namespace up to CHECKPOINT, or all of it, and prints the id of the new
-    thread. A framework's thread is copied with all its logs, such as those of a graph's subgraphs.
+    Copies the thread of one namespace up to CHECKPOINT, or all of it, with the logs of a graph's
+    subgraphs, and prints the id of the new thread.
     """
     async with ctx.database() as db:
         thread = await find_thread(db, thread)

@@ -53,9 +53,9 @@ async def build(
 ) -> None:
     """Build an index of all vectors with N dimensions.
 
-    Covers all tenants and models; others may read and write meanwhile. Leaves an existing index as
-    it is. An index makes writing vectors much slower, so build one only if searches are too slow.
-    Needs the role that owns the tables.
+    Covers all tenants and models; others may read and write meanwhile. An index makes writing
+    vectors much slower, so build one only if searches are too slow. Needs the role that owns the
+    tables.
     """
     from memalchemy.search.indexes import build_index
 
@@ -85,8 +85,8 @@ async def drop(
 ) -> None:
     """Drop a vector index.
 
-    Others may read and write meanwhile. No vectors are lost: searches compare all of them from then
-    on. Needs the role that owns the tables.
+    Others may read and write meanwhile. Searches compare all vectors from then on. Needs the role
+    that owns the tables.
     """
     from memalchemy.search.indexes import drop_index
 

@@ -205,8 +205,8 @@ async def diff(
     """Compare two checkpoints of a thread.
 
     Lists what changed from A to B by JSON pointer: - removed, ~ changed, + added. Without B, A is
-    compared with the newest checkpoint. Without both, the newest is compared with its parent, or
-    with the one before it if the parent has been deleted.
+    compared with the newest checkpoint; without both, the newest with its parent, or with the one
+    before it if the parent has been deleted.
     """
     from memalchemy.adapters import ADAPTERS
     from memalchemy.inspection.diff import without_bookkeeping

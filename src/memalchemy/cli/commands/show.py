@@ -46,10 +46,9 @@ async def show(
 ) -> None:
     """Print the messages of a thread.
 
-    Prints those of the newest state, or of the one that --at names, in whatever form a framework
-    keeps them; or the entries of a conversation, up to the one that --at names. Prints a state
-    without messages as JSON, and with --raw any state: values that JSON lacks are made readable,
-    bytes become base64, sets become lists. `export` keeps their types.
+    Prints those of the newest state, or of the one that --at names; or the entries of a
+    conversation, up to the one that --at names. Prints a state without messages as JSON, and with
+    --raw any state: bytes become base64, sets become lists. `export` keeps their types.
     """
     from memalchemy import Checkpointer, ThreadLog
     from memalchemy.inspection import Inspector

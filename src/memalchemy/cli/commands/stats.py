@@ -44,10 +44,9 @@ async def stats(
 ) -> None:
     """Show what takes the space, and how it grows.
 
-    Shows the total, what the tenant holds by framework and kind, and its largest threads. "stored"
-    is what states, entries and pending writes take, without indexes and search text; "full size"
-    is what the same would take if each state were stored in full. --tables adds the tables and
-    indexes of the whole database, with all tenants. A chart needs the extra `plot`.
+    "stored" is what states, entries and pending writes take, without indexes and search text; "full
+    size" is what the same would take if each state were stored in full. --tables adds the tables
+    and indexes of the whole database, with all tenants. A chart needs the extra `plot`.
     """
     if thread is not None:
         if plot is not None or tables:

@@ -90,7 +90,6 @@ async def list_items(
     """List items, or the namespaces that hold items.
 
     Write a namespace as users/ada/memories; within a part write a slash as ~1 and a tilde as ~0.
-    "size" is the size of the value as JSON.
     """
     from memalchemy import Store
 
@@ -177,8 +176,8 @@ def _print_count(ctx: Context, number: int, noun: str, *, more: bool) -> None:
 async def get(ctx: Context, namespace: NamespaceArgument, key: KeyArgument) -> None:
     """Print the value of an item as JSON.
 
-    With --json prints the whole item: value, metadata, version and times. Values that JSON lacks
-    are made readable: bytes become base64, sets become lists. `store export` keeps their types.
+    With --json prints the whole item. Bytes become base64, sets become lists: `store export` keeps
+    their types.
     """
     from memalchemy import Store
 
@@ -351,8 +350,8 @@ async def search(
 ) -> None:
     """Search items for words, or by vector, best match first.
 
-    QUERY finds words; case and accents do not matter. --embedding finds the nearest vectors. With
-    both, both rankings count.
+    QUERY finds whole words; case and accents do not matter. --embedding finds the nearest vectors.
+    With both, both rankings count.
     """
     from memalchemy import AnsweredByWordsWarning, Store
 
@@ -504,10 +503,10 @@ async def import_(
 ) -> int:
     """Import items that `store export` has written.
 
-    Items come back with types, metadata, vectors and what is left of their lifetime. A line that is
-    not an item is reported with its number; so is an item that exists with other content, unless
-    --overwrite or --skip is given. Then nothing of that line's batch of 500 lines is written, and
-    the exit code is 4. If the import is interrupted, run it again.
+    Items come back with types, metadata, vectors and what is left of their lifetime. If a line is
+    not an item, or an item exists with other content (without --overwrite or --skip), nothing of
+    its batch of 500 lines is written, and the exit code is 4. If the import is interrupted, run it
+    again.
     """
     from memalchemy import Store
     from memalchemy.store.jsonl import STATUSES, OnConflict, import_items

@@ -103,7 +103,7 @@ def _section(name: str, command: Any, notes: dict[str, str], shared: set[tuple[s
     ]
     first, *more = [_escaped(" ".join(one.split())) for one in command.help.split("\n\n")]
     if arguments:
-        first = f"`{' '.join(arguments)}`: {first[0].lower()}{first[1:]}"
+        first = f"`{' '.join([name, *arguments])}`: {first[0].lower()}{first[1:]}"
     parts = [f"### `{name}`", first]
     if "guide" in notes:
         parts[-1] += f" See {notes['guide']}."
@@ -111,8 +111,8 @@ def _section(name: str, command: Any, notes: dict[str, str], shared: set[tuple[s
         parts += more
     if described := [record for record in own if record not in shared]:
         parts.append(_list(described))
-    if also := [written.split(" ")[0].rstrip(",") for written, _ in own if written[0] == "-"
-                and (written, _) in shared]:  # fmt: skip
+    if also := [re.findall(r"--[\w-]+", one[0])[0] for one in own if one[0][0] == "-"
+                and one in shared]:  # fmt: skip
         parts.append(f"Also {', '.join(f'`{one}`' for one in also)}.")
     if "notes" in notes:
         parts.append(notes["notes"].strip())

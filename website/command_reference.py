@@ -31,6 +31,7 @@ REPLACED = {
     r"x<=([\d.]+)": r"at most \1",
     r"x>=([\d.]+)": r"at least \1",
     r"; at least [01]\]": "]",
+    r" ?\[env: [^\]]*\]": "",
     r" ?\[at least [01]\]": "",
 }
 """Marks of the help, and the words for them."""

@@ -22,6 +22,8 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "cli.md"
 NOTES = ROOT / "website" / "command_notes.toml"
 COMMON = {parameter.name for parameter in CommonOptions.parameters()}
+IN_A_TABLE = {"as_json", "nl", "csv", "tsv"}
+"""Common options that the page describes in its table of outputs."""
 SHARED_BY = 2
 """An argument or option that so many commands have is described once, above them."""
 REPLACED = {
@@ -58,7 +60,7 @@ def page() -> str:
     commonest = {record[0]: record for record, _ in reversed(uses.most_common())}
     shared = {record for record in commonest.values() if uses[record] >= SHARED_BY}
     context = typer.Context(program, info_name="memalchemy")
-    common = [_record(one, context) for one in program.params if one.name in COMMON]
+    common = [_record(one, context) for one in program.params if one.name in COMMON - IN_A_TABLE]
     parts = [notes["introduction"].format(common=_list(common), shared=_list(sorted(shared)))]
     for title, names in chapters.items():
         parts.append(f"## {title}\n")

@@ -43,8 +43,34 @@ class Few(dict[str, object]):
         return self.pop(f"{namespace}{key}", None) is not None
 
 
+class Narrow:
+    """A store of memalchemy with no more than a store has to have."""
+
+    def __init__(self, db: Database) -> None:
+        self.store = Store(db)
+
+    async def put(self, namespace: tuple[str, ...], key: str, value: object) -> int:
+        return await self.store.put(namespace, key, value)
+
+    async def get(self, namespace: tuple[str, ...], key: str) -> object:
+        return await self.store.get(namespace, key)
+
+    async def delete(self, namespace: tuple[str, ...], key: str) -> bool:
+        return await self.store.delete(namespace, key)
+
+
 def chosen(*names: str) -> list[Check]:
     return [check for check in (*STORE_CHECKS, *ADAPTER_CHECKS) if check.name in names]
+
+
+async def test_checks_of_what_a_store_need_not_have_are_skipped() -> None:
+    report = await check_store(Narrow)
+
+    report.raise_for_failures()
+    assert {"values_are_the_callers_own", "a_cancelled_put_is_whole_or_absent"} <= {
+        one.check for one in report.passed
+    }
+    assert "capabilities.search is not true" in str(report)
 
 
 async def test_a_failure_says_what_was_promised_what_happened_and_where_it_is_written() -> None:

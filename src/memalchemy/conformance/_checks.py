@@ -216,9 +216,9 @@ def _shorten(text: str) -> str:
 
 
 def needs_capability(subject: Any, name: str) -> None:
-    """Skip the check if the subject does not have a capability."""
-    if not getattr(subject.capabilities, name, False):
-        raise Skipped(f"capabilities.{name} is false")
+    """Skip the check if the subject does not say that it has a capability."""
+    if not getattr(getattr(subject, "capabilities", None), name, False):
+        raise Skipped(f"capabilities.{name} is not true")
 
 
 def needs_method(subject: Any, *names: str) -> None:
@@ -231,11 +231,16 @@ def needs_method(subject: Any, *names: str) -> None:
 def needs_parameter(subject: Any, method: str, *names: str) -> None:
     """Skip the check if a method of the subject does not take an argument."""
     needs_method(subject, method)
+    for name in names:
+        if not has_parameter(subject, method, name):
+            raise Skipped(f"{method} takes no {name}=")
+
+
+def has_parameter(subject: Any, method: str, name: str) -> bool:
+    """Return true if a method of the subject takes an argument."""
     parameters = inspect.signature(getattr(subject, method)).parameters
     takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
-    for name in names:
-        if name not in parameters and not takes_all:
-            raise Skipped(f"{method} takes no {name}=")
+    return takes_all or name in parameters
 
 
 def subject_name(make: Any) -> str:

@@ -21,6 +21,7 @@ from memalchemy.conformance._checks import (
     expect_equal,
     expect_error,
     expect_until_end,
+    has_parameter,
     lifetime_end,
     needs_capability,
     needs_method,
@@ -153,7 +154,8 @@ async def values_are_the_callers_own(store: Any) -> None:
     """Changing a value or metadata that was put or read changes nothing that is stored."""
     value, metadata = {"list": [1, {"a": "b"}]}, {"tags": "x"}
     expected = deepcopy(value)
-    await store.put(HERE, "key", value, metadata)
+    given = {"metadata": metadata} if has_parameter(store, "put", "metadata") else {}
+    await store.put(HERE, "key", value, **given)
     spoil([value, metadata])
     expect_equal("after the given was changed", await store.get(HERE, "key"), expected)
     spoil(await store.get(HERE, "key"))

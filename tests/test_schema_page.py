@@ -237,12 +237,24 @@ def meanings(table: Table) -> dict[str, str]:
     return meant
 
 
-def listed_columns(table: Table) -> str:
+def in_all_tables() -> list[str]:
+    """The names of the columns that every table has."""
+    every = [{column.name for column in table.columns} for table in all_tables()]
+    return [
+        column.name
+        for column in all_tables()[0].columns
+        if all(column.name in one for one in every)
+    ]
+
+
+def listed_columns(table: Table, *, shared: bool = False) -> str:
+    """The table's columns, or those of them that every table has."""
     meant = meanings(table)
     rows = ["| column | meaning |", "|---|---|"]
     for column in table.columns:
-        kind = type_of(column) + ", NULL" * bool(column.nullable)
-        rows.append(f"| `{column.name}` {kind} | {meant[column.name]} |")
+        if (column.name in in_all_tables()) == shared:
+            kind = type_of(column) + ", NULL" * bool(column.nullable)
+            rows.append(f"| `{column.name}` {kind} | {meant[column.name]} |")
     return "\n".join(rows)
 
 
@@ -282,6 +294,7 @@ def spelt(expression: ColumnElement[Any] | str) -> str:
 def generated(page: str) -> str:
     """The page with the lists that are made from the classes."""
     lists = {f"columns of {table.name}": listed_columns(table) for table in all_tables()}
+    lists["columns of all tables"] = listed_columns(all_tables()[0], shared=True)
     for name, text in {**lists, "keys, indexes and checks": listed_rules()}.items():
         begin, end = f"<!-- {name} -->\n", "\n<!-- end -->"
         before, _, rest = page.partition(begin)
@@ -304,10 +317,18 @@ def test_each_column_has_a_meaning(table: Table) -> None:
     assert all(meanings(table).values())
 
 
+def test_a_column_of_all_tables_is_the_same_in_each() -> None:
+    assert in_all_tables() == ["tenant", "signature"]
+    for name in in_all_tables():
+        columns = [table.columns[name] for table in all_tables()]
+        assert len({(type_of(one), one.nullable) for one in columns}) == 1
+
+
 @pytest.mark.parametrize(
     ("written", "instead"),
     [
         ("| `epoch` bigint |", "| `era` bigint |"),
+        ("| `tenant` string(64) |", "| `tenant` string(65) |"),
         ("| `epoch` bigint |", "| `epoch` integer |"),
         ("| `head_id` string(255), NULL |", "| `head_id` string(255) |"),
         ("The position that the next row of the log takes", "A position"),

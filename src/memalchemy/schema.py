@@ -94,7 +94,7 @@ class ThreadRow(_HasNamespace, Base):
     __tablename__ = "threads"
 
     log_id: Mapped[UUID] = mapped_column(LogKey, primary_key=True)
-    """The key of the log, which `memalchemy.keys.log_key` makes of the next three."""
+    """The key of the log: `memalchemy.keys.log_key` of tenant, thread and namespace."""
     tenant: Mapped[str] = mapped_column(TENANT)
     """The tenant."""
     thread_id: Mapped[str] = mapped_column(THREAD)

@@ -35,7 +35,7 @@ ROWS: dict[str, str] = {name: text for name, _, text in ROW.findall(PAGE)}
 PAGES: dict[str, str] = {name: page for name, page, _ in ROW.findall(PAGE)}
 SECTION = re.compile(r"^## Erase a person$((?:\n(?!#).*)*)", re.MULTILINE)
 BLOCK = re.compile(r"^```py\n(.*?)^```", re.MULTILINE | re.DOTALL)
-COMMAND = re.compile(r"`(memalchemy (?:forget|vacuum|store rm) [^`]+)`")
+COMMAND = re.compile(r"`(?:memalchemy )?((?:forget|vacuum|store rm) [^`]+)`")
 MOST_BYTES = 100_000_000
 
 pytestmark = pytest.mark.usefixtures("lasting")
@@ -797,7 +797,7 @@ async def follow(recipe: Recipe, one: Person, url: str) -> None:
         await run_block(one.named(block), {"db": db} | recipe.names())
         written += section
     for command in COMMAND.findall(one.named(written)):
-        _, *arguments = shlex.split(command)
+        arguments = shlex.split(command)
         if arguments[0] != "vacuum":
             arguments.append("--yes") if arguments[0] == "forget" else None
         await run_command("--db", url, "--tenant", db.tenant, *arguments)

@@ -22,7 +22,7 @@ from pages import run_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "ask-your-data.md"
 LIST = re.compile(r"(<!-- tables -->\n).*?(<!-- end of tables -->\n)", re.S)
-TYPES = {"number": "double", "integer": "bigint", "time": "timestamp", "json": "varchar, JSON"}
+TYPES = {"number": "double", "integer": "bigint", "time": "timestamp", "json": "JSON"}
 
 
 def list_of_columns() -> str:
@@ -40,8 +40,9 @@ def list_of_columns() -> str:
 def table_of(columns: Iterable[Column]) -> str:
     rows = ["| column | meaning |", "|---|---|"]
     for column in columns:
-        kind = TYPES.get(column.kind, column.kind.replace("text", "varchar"))
-        rows.append(f"| `{column.name}` {kind} | {column.meaning} |")
+        kind = TYPES.get(column.kind, column.kind)
+        name = f"`{column.name}`" if kind == "text" else f"`{column.name}` {kind}"
+        rows.append(f"| {name} | {column.meaning} |")
     return "\n".join(rows)
 
 

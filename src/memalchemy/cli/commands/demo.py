@@ -39,9 +39,8 @@ async def demo(
 ) -> int:
     """See memalchemy work, in a few seconds.
 
-    Saves the run of an invented agent, loads it in a second process, goes back, branches, compares,
-    searches, and measures the space it takes. Uses a temporary SQLite file, or the database that
-    --db names, and removes its data at the end.
+    Saves the run of an invented agent, branches, compares, searches, and measures the space. Uses a
+    temporary SQLite file, or the database that --db names, and removes its data at the end.
     """
     with ExitStack() as stack:
         temporary = ctx.options.db is None

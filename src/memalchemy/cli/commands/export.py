@@ -38,9 +38,8 @@ async def export(
     """Export checkpoints and entries of logs as JSON lines.
 
     Writes what `forget` would erase, thread by thread, oldest first. Values that JSON lacks are
-    tagged, such as {"~b": base64}. A file appears when it is complete.
-
-    No command reads these lines again: use `backup` or `copy` to get the same threads back.
+    tagged, such as {"~b": base64}. No command reads these lines again: use `backup` or `copy` to
+    get the same threads back.
     """
     from memalchemy import Checkpointer
 

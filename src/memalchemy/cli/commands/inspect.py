@@ -46,8 +46,8 @@ async def threads(
 ) -> None:
     """List threads, most recently written first.
 
-    Lists what agents have saved and what frameworks and conversations keep, in all namespaces. A
-    thread that is in several namespaces is listed once for each.
+    Lists what agents have saved and what frameworks and conversations keep. A thread in several
+    namespaces is listed once for each.
     """
     from memalchemy import Checkpointer
 

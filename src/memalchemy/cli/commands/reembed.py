@@ -63,8 +63,7 @@ async def reembed(
         typer.Option(
             "--index",
             metavar="FIELD",
-            help="Embed this field, such as text or /author/name, in place of what was embedded "
-            "before or of the whole item. Repeatable.",
+            help="Embed this field, such as text or /author/name; repeat it for several.",
         ),
     ] = None,
     again: Annotated[

@@ -61,10 +61,9 @@ async def search(
 ) -> None:
     """Search everything for words.
 
-    Searches checkpoints, entries of logs and items of the store, best match first. Below each hit
-    stands the command that shows it. A checkpoint is found by the words that its step added. Words
-    match whole; case and accents do not matter. `store search` also searches by vectors and
-    filters.
+    Searches checkpoints, entries of logs and items of the store, best match first, and names the
+    command that shows a hit. A checkpoint is found by the words that its step added. Words match
+    whole; case and accents do not matter. `store search` also searches by vectors and filters.
     """
     if not query.strip():
         raise UsageError("name the words to look for; `memalchemy threads` lists what there is")

@@ -42,8 +42,8 @@ async def tail(
 ) -> None:
     """Print the newest messages of a thread, and follow an agent.
 
-    Prints steps with the messages that they added, entries, pending writes and interrupts, in all
-    namespaces of the thread. With --follow, --json and --nl print a JSON document per line.
+    Prints steps with their new messages, entries, pending writes and interrupts, in all namespaces.
+    With --follow, --json and --nl print a JSON document per line.
     """
     from memalchemy.inspection import Activity, Inspector
 

@@ -226,7 +226,7 @@ def meanings(table: Table) -> dict[str, str]:
         for node in source.body
         if isinstance(node, ast.ClassDef) and node.name == mapper.class_.__name__
     )
-    meant = {}
+    meant: dict[str, str] = {}
     for node, after in itertools.pairwise(found.body):
         if not isinstance(node, ast.AnnAssign) or not isinstance(after, ast.Expr):
             continue

@@ -50,7 +50,7 @@ SAVERS = {"SQLite": "AsyncSqliteSaver", "PostgreSQL": "AsyncPostgresSaver"}
 """LangGraph's savers."""
 
 OVERVIEW = "size-and-speed.svg"
-"""README's picture, of the bytes on disk and the time of a save beside LangGraph's savers."""
+"""The picture of the guide, of the bytes and the time of a save beside LangGraph's savers."""
 
 HIGHLIGHTS = {
     "AsyncSqliteSaver's bytes to ours, text search on": "bytes of a thread of 1,222 steps, SQLite",
@@ -58,7 +58,7 @@ HIGHLIGHTS = {
         "bytes of a thread of 1,222 steps, PostgreSQL"
     ),
     "threads of 30 messages: AsyncSqliteSaver's bytes to ours, text search on": (
-        "bytes of the same messages as threads of 30, SQLite"
+        "bytes of its messages as threads of 30, SQLite"
     ),
     "save at 1,000 messages, PostgreSQL": "save at 1,000 messages, PostgreSQL",
     "save at 50 messages, SQLite": "save at 50 messages, SQLite",
@@ -440,7 +440,7 @@ def anchor(title: str) -> str:
 
 
 def readme_section(results: Results) -> str:
-    """The last run in five rows, and how many of all targets it met."""
+    """The last run in a few rows, wins and losses, and when it was measured."""
     about = results.about
     rows = ["| what | memalchemy | LangGraph's savers | memalchemy is |", "|---|---|---|---|"]
     for name, label in HIGHLIGHTS.items():
@@ -453,9 +453,8 @@ def readme_section(results: Results) -> str:
         if results.named(name).group in one["groups"]
     ]
     outro = (
-        f"Measured on {about['date']}{''.join(later)} with Python {about['python']} on "
-        f"{about['cpus']} CPUs; ratios are medians of rounds in which the subjects "
-        f"take turns. {summary(results)}"
+        f"Measured on {about['date']}{''.join(later)}, with Python {about['python']} on "
+        f"{about['cpus']} CPUs."
     )
     return "\n".join([*rows, "", outro])
 
@@ -513,7 +512,7 @@ def _in_words(times: float, better: str, worse: str) -> str:
 
 
 def overview(results: Results) -> str:
-    """README's picture, as SVG."""
+    """Draw the picture of the guide, as SVG."""
     sizes = [
         (database, results.named(f"{saver}'s bytes to ours, text search on"))
         for database, saver in SAVERS.items()

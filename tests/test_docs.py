@@ -207,19 +207,27 @@ def test_a_link_that_leads_nowhere_is_seen(tmp_path: Path) -> None:
 
 
 def test_each_example_of_readme_is_a_script(tmp_path: Path) -> None:
-    printed = []
-    for number, block in enumerate(BLOCK.findall((ROOT / "README.md").read_text())):
+    """One prints what the page says, and the same when it is run again on the same file."""
+    text = (ROOT / "README.md").read_text()
+    scripts, outputs = BLOCK.findall(text), re.findall(r"^```output\n(.*?)^```", text, re.M | re.S)
+    assert len(scripts) == len(outputs) > 0
+    for number, (block, output) in enumerate(zip(scripts, outputs, strict=True)):
         script = tmp_path / f"example{number}.py"
         script.write_text(block)
-        ran = subprocess.run(
-            [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        assert ran.returncode == 0, ran.stderr
-        printed.append(ran.stdout)
+        for _ in range(2):
+            ran = subprocess.run(
+                [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False
+            )
+            assert ran.returncode == 0, ran.stderr
+            assert ran.stdout == output
 
-    assert len(printed) == 2, "one without asyncio, one with it"
-    assert "Diff(" in printed[0]
-    assert printed[1].split("\n") == ["{'step': 1}", "4711", ""]
+
+def test_the_front_pages_are_short() -> None:
+    """A reader in a hurry reads so much, and no more."""
+    readme = (ROOT / "README.md").read_text()
+
+    assert len(readme.splitlines()) <= 110
+    assert len(readme.split()) <= 760, "with the words of code and tables"
 
 
 def can_be_pasted(block: str) -> bool:

@@ -114,7 +114,7 @@ def test_ours_is_promised_to_be_no_slower_than_any_other_sql_from_200_messages_o
     assert len(free) == 3
 
 
-def test_readme_shows_wins_and_losses_and_how_many_targets_are_met() -> None:
+def test_readme_shows_wins_and_losses() -> None:
     stored = report.committed("results")
     section = report.readme_section(stored)
     rows = [row for row in section.splitlines() if row.startswith("| ")][1:]
@@ -123,7 +123,7 @@ def test_readme_shows_wins_and_losses_and_how_many_targets_are_met() -> None:
     assert [row for row in rows if "as threads of 30" in row], "not one long thread alone"
     assert [row for row in rows if "**" in row], "a loss"
     assert [row for row in rows if "**" not in row], "a win"
-    assert report.summary(stored) in section
+    assert str(stored.about["date"]) in section
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -129,8 +129,13 @@ def _nox(named: Named, config: pytest.Config) -> str | None:
     parser.add_argument("-l", action="store_true")
     if (wrong := _parsed(parser.parse_args, words)) is not None:
         return wrong
-    if {"bench", "bench-check"} & {*(parser.parse_args(words).sessions or ())}:
+    sessions = {*(parser.parse_args(words).sessions or ())}
+    if {"bench", "bench-check"} & sessions:
         return _parsed(benchmarks._parse, ours)
+    if "wheel" in sessions:
+        wheel = argparse.ArgumentParser()
+        wheel.add_argument("--tag")
+        return _parsed(wheel.parse_args, ours)
     return _pytest(Named(("pytest", *ours), named.whole), config)
 
 

@@ -50,6 +50,7 @@ def test_commands_are_found_on_most_pages() -> None:
         ("`alembic upgrad head`", "invalid choice: 'upgrad'"),
         ("`nox -s mysql`", "invalid choice: 'mysql'"),
         ("`nox -s sqlite -- --database sqlite`", "no option --database"),
+        ("`nox -s wheel -- --tags v0.1.0 2`", "unrecognized arguments"),
         ("`pytest tests/behaviour/test_nothing.py`", "there is no"),
         ("`pip install -e '.[postgresql]'`", "no extra 'postgresql'"),
         ('`pip install "memalchemy[postgres]"`', "no release yet"),

@@ -82,7 +82,7 @@ async def test_the_next_release_upgrades_a_distributed_database(
 async def test_what_citus_does_not_pass_on_fails_as_a_whole(
     cluster: Citus, name: str, tmp_path: Path, what: str
 ) -> None:
-    """Why CONTRIBUTING.md keeps these out of revisions."""
+    """Why the README of tests/migrations keeps these out of revisions."""
     url = cluster.url(name)
     async with Database(url, migrate="off") as db:
         await db.migrate()

@@ -56,6 +56,7 @@ EXAMPLES = (
     "httpx2==2.16.2",  # the test client warns of the first httpx
     "nbclient==0.11.0",
     "ipykernel==7.4.0",
+    "pandas==3.1.1",
 )
 # Packages of translated programs, whose catalogues are read and whose code is not.
 CATALOGUES = (
@@ -227,11 +228,13 @@ def oracle(session: nox.Session) -> None:
 @nox.session(default=False)
 def examples(session: nox.Session) -> None:
     """The examples, each as a reader runs it."""
-    session.install(".[server,langgraph]", *EXAMPLES)
+    session.install(".[server,langgraph,analysis,plot]", *EXAMPLES)
     session.chdir("examples")
-    for script in ("script_without_asyncio", "langgraph_interrupts", "long_term_memory"):
-        session.run("python", "-W", "error", f"{script}.py")
-    session.run("python", "run_notebook.py", "tour.ipynb")
+    scripts = {name for name in os.listdir() if name.endswith(".py")} - {"run_notebook.py"}
+    for script in sorted(scripts):
+        session.run("python", "-W", "error", script)
+    for notebook in sorted(name for name in os.listdir() if name.endswith(".ipynb")):
+        session.run("python", "run_notebook.py", notebook)
     session.chdir("fastapi_service")
     url = f"sqlite+aiosqlite:///{session.create_tmp()}/service-{time.time_ns()}.db"
     chains = ("upgrade heads --sql", "upgrade heads", "check")

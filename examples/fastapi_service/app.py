@@ -30,8 +30,11 @@ from memalchemy.keys import log_key
 from memalchemy.schema import ThreadRow
 
 TENANT = "default"
-LIMITS = {"server_settings": {"lock_timeout": "5s", "statement_timeout": "30s"}}
-"""What a request waits for at most on PostgreSQL, for a lock and in a statement."""
+LIMITS: dict[str, dict[str, Any]] = {
+    "sqlite": {"timeout": 30},
+    "postgresql": {"server_settings": {"lock_timeout": "5s", "statement_timeout": "30s"}},
+}
+"""How long a request waits: on SQLite to write, on PostgreSQL for a lock and in a statement."""
 
 
 def check_foreign_keys(engine: AsyncEngine) -> None:
@@ -46,8 +49,7 @@ def check_foreign_keys(engine: AsyncEngine) -> None:
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Open the engine, which the service and memalchemy share."""
     url = make_url(os.environ["DATABASE_URL"])
-    limits = {} if url.get_backend_name() == "sqlite" else LIMITS
-    engine = create_async_engine(url, connect_args=limits)
+    engine = create_async_engine(url, connect_args=LIMITS[url.get_backend_name()])
     if engine.dialect.name == "sqlite":
         check_foreign_keys(engine)
     app.state.sessions = async_sessionmaker(engine, expire_on_commit=False)

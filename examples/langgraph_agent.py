@@ -75,10 +75,12 @@ def compiled(url: str) -> tuple[CompiledStateGraph[Any, Any, Any, Any], Memalche
 
 
 def memalchemy(url: str, *arguments: str) -> str:
-    """Run a command, as a person would in a terminal."""
-    print("$ memalchemy", *arguments)
+    """Run a command, as a person would in a terminal, and print what it prints."""
     command = [sys.executable, "-m", "memalchemy", "--db", url, *arguments]
-    return subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout
+    done = subprocess.run(command, check=True, capture_output=True, encoding="utf-8")
+    print("$ memalchemy --db orders.db", *arguments)
+    print(done.stdout)
+    return done.stdout
 
 
 def main(url: str) -> None:
@@ -119,7 +121,7 @@ def main(url: str) -> None:
     with Database(url) as db:
         assert Inspector(db).threads(waiting=True)["threads"] == []
 
-    print(memalchemy(url, "usage", "--by", "agent", "--by", "model"))
+    memalchemy(url, "usage", "--by", "agent", "--by", "model")
     (total,) = json.loads(memalchemy(url, "usage", "--by", "agent", "--json"))
     assert total["agent"] == "shopper"
     # Three answers, of which both branches hold the first.

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hatchling.metadata.core import ProjectMetadata
+from hatchling.plugin.manager import PluginManager
 
 from memalchemy import integrations
 from memalchemy.errors import DriverMissing
@@ -95,6 +97,21 @@ def test_the_project_has_the_links_that_a_registry_shows() -> None:
 
     assert urls.keys() == {"Homepage", "Documentation", "Source", "Issues", "Changelog"}
     assert all(url.startswith(urls["Homepage"]) for url in urls.values())
+
+
+def test_the_readme_of_the_package_has_no_relative_link() -> None:
+    """An index shows it on a page of its own, from which they would lead nowhere."""
+    built = ProjectMetadata(str(ROOT), PluginManager()).core
+    shown, written = built.readme, (ROOT / "README.md").read_text()
+    links = re.findall(r"\]\(([^)]*)\)", shown)
+    source = PYPROJECT["project"]["urls"]["Source"]
+
+    assert built.readme_content_type == "text/markdown"
+    assert len(links) == len(re.findall(r"\]\(", written)) > 10
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
+    assert f"]({source}/raw/main/docs/images/" in shown
+    pages = [link.partition("/blob/main/")[2].partition("#")[0] for link in links]
+    assert [page for page in pages if page and not (ROOT / page).exists()] == []
 
 
 def test_every_changelog_fragment_has_a_known_type_and_says_something() -> None:

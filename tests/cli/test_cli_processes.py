@@ -107,6 +107,17 @@ def test_the_figures_of_the_demo_are_those_of_its_file(tmp_path: Path) -> None:
     assert not file.with_name("agent.db-wal").exists()
 
 
+def test_the_kept_demo_answers_what_its_model_took(tmp_path: Path) -> None:
+    file = tmp_path / "demo.db"
+    kept = process("demo", "--keep", "--db", str(file))
+    used = process("usage", "--by", "model", "--json", "--db", str(file))
+
+    assert kept.returncode == used.returncode == 0
+    (total,) = json.loads(used.stdout)
+    assert total["answers"] > 10
+    assert total["input_tokens"] > total["output_tokens"] > 0
+
+
 def test_the_demo_ignores_the_url_in_the_environment(tmp_path: Path) -> None:
     elsewhere = tmp_path / "production.db"
     ended = process("demo", env=environment(MEMALCHEMY_URL=f"sqlite:///{elsewhere}"))

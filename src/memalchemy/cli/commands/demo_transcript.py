@@ -147,7 +147,7 @@ DONE_AT = (20, 34, 39, 41)
 
 
 def messages() -> list[dict[str, Any]]:
-    """Return the run as messages in OpenAI's format."""
+    """Return the run as messages in OpenAI's format; four characters count as a token."""
     run: list[dict[str, Any]] = []
     for role, *content in RUN:
         if role != "call":
@@ -164,6 +164,14 @@ def messages() -> list[dict[str, Any]]:
             }
         )
         run.append({"role": "tool", "tool_call_id": call_id, "name": name, "content": result})
+    tokens = [len(json.dumps(message)) // 4 for message in run]
+    for number, message in enumerate(run):
+        if message["role"] == "assistant":
+            message["model"] = "invented"
+            message["usage"] = {
+                "prompt_tokens": sum(tokens[:number]),
+                "completion_tokens": tokens[number],
+            }
     return run
 
 
@@ -172,10 +180,9 @@ def states() -> Iterator[dict[str, Any]]:
     run = messages()
     read = written = 0
     for number, message in enumerate(run, 1):
-        length = len(json.dumps(message)) // 4
         if message["role"] == "assistant":
-            written += length
-            read += len(json.dumps(run[: number - 1])) // 4
+            read += message["usage"]["prompt_tokens"]
+            written += message["usage"]["completion_tokens"]
         yield {
             "messages": run[:number],
             "todo": [

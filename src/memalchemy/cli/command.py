@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from memalchemy.cli import ctrl_c
 from memalchemy.cli.context import Context
@@ -19,6 +20,7 @@ from memalchemy.cli.exit_codes import CORRUPT, OK, USAGE, exit_code
 from memalchemy.cli.help import HELP_ALL, CommandWithHelp
 from memalchemy.cli.options import CommonOptions
 from memalchemy.cli.terminal import print_error
+from memalchemy.cli.usage_errors import UsageError
 from memalchemy.errors import MemalchemyError
 
 CommandFunction = Callable[..., Awaitable[int | None]]
@@ -50,14 +52,16 @@ class Command:
             del values[HELP_ALL.name]
             after_name = {parameter.name: values.pop(parameter.name) for parameter in common}
             before_name = typer_context.obj or CommonOptions()
-            raise typer.Exit(self._run(before_name.override(after_name), values))
+            raise typer.Exit(self._run(before_name.override(after_name), values, own))
 
         run.__doc__ = self.function.__doc__
         set_parameters(run, [*own, *common, HELP_ALL])
         epilog = f"\b\nExample:\n  {self.example}"
         app.command(self.name, cls=CommandWithHelp, epilog=epilog)(run)
 
-    def _run(self, options: CommonOptions, values: dict[str, Any]) -> int:
+    def _run(
+        self, options: CommonOptions, values: dict[str, Any], own: Sequence[inspect.Parameter]
+    ) -> int:
         """Run to the end and return the exit code; an error is one line on stderr."""
         import asyncio
 
@@ -69,6 +73,7 @@ class Command:
             logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
             logging.getLogger("alembic").setLevel(logging.INFO)  # a migration would silence it
         try:
+            _refuse_empty(own, values)
             return asyncio.run(cancellable()) or OK
         except MemalchemyError as error:
             code, message, ended = error.code, str(error), exit_code(error)
@@ -83,6 +88,31 @@ class Command:
             code, message, ended = "MA-OUTPUT", f"cannot write the output: {error.strerror}", USAGE
         print_error(code, message, ended, as_json=options.json_errors)
         return ended
+
+
+MAY_BE_EMPTY = ("QUERY", "TEXT", "VALUE")
+"""The metavars of arguments and options whose texts may be empty."""
+
+
+def _refuse_empty(own: Sequence[inspect.Parameter], values: dict[str, Any]) -> None:
+    """Refuse an empty name, id or place: in a script it is a variable that was not set.
+
+    Raises:
+        UsageError: names the argument or option.
+    """
+    for parameter in own:
+        about = parameter.annotation.__metadata__[0]
+        given = values[parameter.name]
+        texts = given if isinstance(given, (list, tuple)) else (given,)
+        if "" in texts and about.metavar not in MAY_BE_EMPTY:
+            name = _name_of_option(parameter) if isinstance(about, OptionInfo) else about.metavar
+            raise UsageError(f"{name} is empty: is the variable set that it was to have?")
+
+
+def _name_of_option(parameter: inspect.Parameter) -> str:
+    # In an annotation the first argument of typer.Option is the option, and not a default.
+    option = f"{parameter.annotation.__metadata__[0].default}"
+    return option if option.startswith("--") else f"--{parameter.name.replace('_', '-')}"
 
 
 _NAME_WHAT_IS_WRONG = ("verify", "anchor", "backup", "import")

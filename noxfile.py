@@ -76,6 +76,7 @@ CREWAI_TESTS = (
     "tests/integrations/test_filters_of_adapters.py",
     "tests/integrations/test_frameworks_share_a_database.py",
     "tests/integrations/test_operator_commands.py",
+    "tests/integrations/test_stored_adapters.py",
     "tests/integrations/crewai",
 )
 HARNESS_TESTS = (
@@ -86,6 +87,7 @@ HARNESS_TESTS = (
     "tests/integrations/test_frameworks_share_a_database.py",
     "tests/integrations/test_docs_of_integrations.py"
     "::test_the_examples_of_a_page_run[pydantic-ai-harness.md]",
+    "tests/integrations/test_stored_adapters.py",
     "tests/integrations/test_pydantic_ai_harness_memory.py",
     "tests/integrations/test_pydantic_ai_harness_steps.py",
 )

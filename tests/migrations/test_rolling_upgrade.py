@@ -1,7 +1,7 @@
 """Pipelines migrate first, and pods of the release before live on: real code, real processes.
 
 A *release* is a directory with a package in it: this checkout's, one that was stored when its
-revision was the newest (``tests/stored/REVISION.code.zip``), or the next one, which is this
+revision was the newest (``tests/stored/RELEASE/code.zip``), or the next one, which is this
 checkout's with a revision more.
 """
 
@@ -190,10 +190,9 @@ def releases_still_running() -> dict[str, Path]:
     """By revision, the releases stored before the newest one that it says it works with."""
     oldest = release_number(migrate.scripts().get_revision(migrate.head()).module.oldest_release)
     found = {}
-    for path in sorted(STORED.glob("*.code.zip")):
-        with zipfile.ZipFile(path) as archive:
-            version = archive.read("memalchemy/_version.py").decode()
-        revision = path.name.removesuffix(".code.zip")
+    for path in sorted(STORED.glob("*/code.zip")):
+        version = path.parent.name
+        revision = json.loads(path.with_name("contents.json").read_text())["revision"]
         if revision != migrate.head() and release_number(version) >= oldest:
             found[revision] = path
     return found

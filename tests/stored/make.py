@@ -1,34 +1,40 @@
-"""Make the stored databases of this release's schema, for later releases to upgrade.
+"""Make the stored databases of this release, for later releases to open, upgrade and verify.
 
-    python tests/stored/make.py
+    python -m tests.stored.make --write              # all that this environment can make
+    python -m tests.stored.make --write adapters     # those of the frameworks installed here
+    python -m tests.stored.make --write code         # see below; never made without its name
 
-writes, for the revision that this checkout migrates to,
+writes, into a directory named after the release,
 
-    REVISION.db               a SQLite file
-    REVISION.postgresql.sql   a dump of PostgreSQL; runs through psql or any driver, on 14 and later
-    REVISION.oracle.sql       INSERTs into tables that the revision's own script makes; made from
+    KIND.db.gz                a SQLite file: plain, encrypted, sealed, signed
+    KIND.postgresql.sql.gz    a dump of PostgreSQL, of each kind, and walled, behind row-level
+                              security; runs through psql or any driver, on 14 and later
+    plain.oracle.sql.gz       INSERTs into tables that the revision's own script makes; made from
                               the SQLite file's rows and NOT RUN ON A SERVER
-    REVISION.json             what is in all three: what a test may expect after an upgrade
+    signed.anchor             the anchor of signed.db
+    contents.json             the release, its revision, and what is in each of them
+    adapters/FRAMEWORK.db.gz, FRAMEWORK.json
+                              what the adapters of a framework have written, and a list of it
 
-and, if these are there already,
+and, of the code,
 
-    REVISION.code.zip         this checkout's package, as a wheel lays it out: the processes that
+    code.zip                  this checkout's package, as a wheel lays it out: the processes that
                               are still running when the next revision comes
 
-Run it once when a revision is new: that its own release reads what it wrote is tested from then on.
-Run it again in the commit before the one that adds the next revision, while the checkout still
-writes the old schema, and commit the code with the new revision. Once it is released a stored
-database is never made again: it is what a release wrote.
+A stored database is what a release wrote: once ``git tag`` has the release, nothing is made again.
+Until then run it after a change of what is stored; write the code in the commit before the one that
+adds the next revision. The environments of the nox sessions ``frameworks``, ``crewai`` and
+``pydantic-ai-harness`` have all frameworks between them.
 
 Needs the test dependencies (a PostgreSQL from a wheel, with pg_dump), or POSTGRES_URL.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import re
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -39,121 +45,87 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE.parent / "migrations")]
+sys.path[:0] = [str(HERE.parent / name) for name in (".", "migrations", "integrations")]
 
 from programs import postgres_program  # noqa: E402
 
-from memalchemy import Checkpointer, Database, Store, ThreadLog, migrate  # noqa: E402
+from memalchemy import Database, migrate  # noqa: E402
+from memalchemy._version import __version__  # noqa: E402
+from memalchemy.anchors import anchor  # noqa: E402
 from memalchemy.codec import vectors  # noqa: E402
 from memalchemy.column_types import UtcDateTime, Vector  # noqa: E402
+from memalchemy.maintenance import tenants  # noqa: E402
 from memalchemy.schema import Base  # noqa: E402
 from servers import Postgres, postgres_server  # noqa: E402
+from stored.contents import (  # noqa: E402
+    BESIDE,
+    FEATURES,
+    TENANT,
+    decoded_rows,
+    fill,
+    readable,
+)
+from stored.kinds import KINDS, Kind, directory_of, file_of, zipped  # noqa: E402
 
-TENANT = "stored"
-NESTED = ("graph", "sub")
+RELEASE = directory_of(__version__)
 CODE_MIGRATIONS = "memalchemy/migrations"
+ADAPTER_ID = "ada"
+"""The id under which each adapter stores, and the texts."""
+ADAPTER_TEXTS = ("the heron wades", "the stork flies")
 
 
-def conversation(steps: int) -> list[dict[str, Any]]:
-    """The states of a thread that grows by a message a step."""
-    messages = [
-        {"role": ("user", "assistant")[step % 2], "content": f"Message {step} about lighthouses."}
-        for step in range(steps)
-    ]
-    return [{"messages": messages[: step + 1], "step": step} for step in range(steps)]
+async def write(url: str, kind: Kind) -> dict[str, Any]:
+    """Write everything of a kind, and return the list of it."""
+    async with Database(url, tenant=TENANT, migrate="off", **kind.options) as db:
+        await db.migrate()
+        expected = await fill(db, vectors=kind.searches)
+        beside = db.for_tenant(BESIDE)
+        found = {}
+        for name in kind.features:
+            await FEATURES[name].write(beside)
+            found[name] = readable(await FEATURES[name].read(beside))
+        if kind.walled:
+            await tenants.enforce(db, leakproof=False)
+    return expected | {"features": found}
 
 
-WRITES = [["channel", {"said": "first"}], ["other", [1, 2]]]
-ENTRIES = [{"role": "user", "content": "A zebra?"}, "plain text", ["a", "list"]]
-SPACE = ["users", "naïve/~"]
-ITEMS = [
-    {
-        "key": "ada",
-        "value": {"likes": "giraffes", "age": 36},
-        "meta": {"n": 1},
-        "vector": [1.0, 0.5],
-    },
-    {"key": "", "value": ["no", "key"], "meta": {}, "vector": [-0.25, 3.0]},
-    {"key": "ключ/🔑", "value": "no vector", "meta": {"nested": {"a": [1, None]}}, "vector": None},
-]
-
-
-async def fill(db: Database) -> dict[str, Any]:
-    """Threads with deltas, a branch, a fork, metadata, text, ids of every kind, and a tombstone; a
-    log in a namespace with pending writes, a log of entries, and items with vectors.
-    """
-    checkpointer = Checkpointer(db)
-    expected: dict[str, Any] = {"tenant": db.tenant, "threads": {}, "deleted": ["deleted"]}
-
-    async def save(thread: str, state: dict[str, Any], **options: Any) -> str:
-        name = await checkpointer.save(state, thread, **options)
-        expected["threads"].setdefault(thread, {})[name] = state
-        return name
-
-    for step, state in enumerate(conversation(12)):
-        await save("long", state, metadata={"step": step, "colour": "red" if step == 7 else "blue"})
-    root = await save("branched", {"path": ["root"]})
-    await save("branched", {"path": ["root", "left"]}, parent_id=root)
-    await save("branched", {"path": ["root", "right"]}, parent_id=root)
-    await save("naïve/ключ/🔑", {"text": "Ünïcode, 漢字"}, checkpoint_id="first: 1")
-    await checkpointer.save({"gone": True}, "deleted")
-    await checkpointer.delete("deleted")
-    await checkpointer.fork("branched", root, new_thread_id="forked")
-    expected["threads"]["forked"] = {root: {"path": ["root"]}}
-
-    nested = Checkpointer(db, namespace=NESTED, radix=8)
-    below = None
-    states = conversation(10)
-    for step, state in enumerate(states):
-        parent = {"parent_id": below, "rests_on_parent": True} if below else {}
-        below = await nested.save(state, "long", f"nested {step}", run_id="run", **parent)
-    await nested.put_writes([tuple(write) for write in WRITES], "long", "nested 9", "task")
-    expected["nested"] = {f"nested {step}": state for step, state in enumerate(states)}
-    expected["writes"] = WRITES
-
-    await ThreadLog(db).append("long", ENTRIES, keys=["first", None, "third"])
-    expected["entries"] = ENTRIES
-
-    store = Store(db)
-    for item in ITEMS:
-        await store.put(SPACE, item["key"], item["value"], item["meta"], embedding=item["vector"])
-    expected |= {"space": SPACE, "items": ITEMS}
-    return expected
-
-
-def make_sqlite(target: Path) -> dict[str, Any]:
-    async def main(path: Path) -> dict[str, Any]:
-        async with Database(f"sqlite:///{path}", tenant=TENANT) as db:
-            return await fill(db)
-
+def make_sqlite(name: str, kind: Kind) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "agent.db"
-        expected = asyncio.run(main(path))
-        connection = sqlite3.connect(path, isolation_level=None)
-        # One file, without a log beside it.
-        connection.execute("PRAGMA journal_mode = DELETE")
-        connection.execute("VACUUM")
-        connection.close()
-        shutil.copyfile(path, target)
+        expected = asyncio.run(write(f"sqlite:///{path}", kind))
+        if "signing_keys" in kind.options:
+            asyncio.run(_anchored(f"sqlite:///{path}", kind))
+        _close(path)
+        zipped(file_of(__version__, name, "sqlite"), path.read_bytes())
+        if name == "plain":
+            make_oracle(path, RELEASE / "plain.oracle.sql.gz")
     return expected
 
 
-def make_postgresql(server: Postgres, target: Path) -> dict[str, Any]:
-    async def main(url: str) -> dict[str, Any]:
-        async with Database(url, tenant=TENANT, migrate="off") as db:
-            await db.migrate()
-            return await fill(db)
+async def _anchored(url: str, kind: Kind) -> None:
+    async with Database(url, **kind.options) as db:
+        (await anchor(db, all_tenants=True)).write(RELEASE / "signed.anchor")
 
-    name = server.create_database()
-    expected = asyncio.run(main(server.url(name)))
+
+def _close(path: Path) -> None:
+    """Make a SQLite database one file, without a log beside it."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = DELETE")
+    connection.execute("VACUUM")
+    connection.close()
+
+
+def make_postgresql(server: Postgres, name: str, kind: Kind) -> dict[str, Any]:
+    database = server.create_database()
+    expected = asyncio.run(write(server.url(database), kind))
     command = [postgres_program("pg_dump"), "--no-owner", "--no-privileges", "--inserts"]
     dump = subprocess.run(
-        [*command, server.url(name)], check=True, stdout=subprocess.PIPE, text=True
+        [*command, server.url(database)], check=True, stdout=subprocess.PIPE, text=True
     ).stdout
-    server.drop_database(name)
+    server.drop_database(database)
     # Without psql's own commands and the settings that older servers do not know.
     dump = re.sub(r"^(\\(un)?restrict .*|SET transaction_timeout = .*)\n", "", dump, flags=re.M)
-    target.write_text(dump)
+    zipped(file_of(__version__, name, "postgresql"), dump.encode())
     return expected
 
 
@@ -178,7 +150,7 @@ def make_oracle(source: Path, target: Path) -> None:
     connection.close()
     # SQL*Plus takes no longer line, and at an empty one a statement ends.
     assert all(0 < len(line) < 2500 and "\n" not in line for line in lines)
-    target.write_text("\n".join([*lines, "COMMIT", "/", ""]))
+    zipped(target, "\n".join([*lines, "COMMIT", "/", ""]).encode())
 
 
 def _oracle_literal(column: Any, value: Any) -> str:
@@ -221,18 +193,84 @@ def make_code(target: Path) -> None:
                     archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED, 9)
 
 
-def main() -> None:
-    revision = migrate.head()
-    sqlite_file = HERE / f"{revision}.db"
-    if sqlite_file.exists():
-        make_code(HERE / f"{revision}.code.zip")
-        return
-    expected = {"sqlite": make_sqlite(sqlite_file)}
+async def write_adapters(url: str, subjects: dict[str, Any]) -> dict[str, Any]:
+    """Write what each subject of a framework stores, and return the list of it."""
+    texts = {}
+    async with Database(url) as db:
+        for name, subject in subjects.items():
+            adapter = subject.open(db)
+            for text in ADAPTER_TEXTS:
+                await subject.write(adapter, ADAPTER_ID, text)
+            texts[name] = await subject.read(adapter, ADAPTER_ID)
+        return {"id": ADAPTER_ID, "texts": texts, "rows": await decoded_rows(db)}
+
+
+def make_adapters() -> list[str]:
+    """Make a file for each framework that is installed here, and return their names."""
+    from subjects import INSTALLED
+
+    for name, module in INSTALLED.items():
+        with tempfile.TemporaryDirectory() as place:
+            path = Path(place) / "agent.db"
+            content = asyncio.run(write_adapters(f"sqlite:///{path}", module.SUBJECTS))
+            _close(path)
+            zipped(RELEASE / "adapters" / f"{name}.db.gz", path.read_bytes())
+        _write_json(RELEASE / "adapters" / f"{name}.json", content)
+    return [*INSTALLED]
+
+
+def make_databases() -> list[str]:
+    """Make those of each kind, and the list of what is in them."""
+    RELEASE.mkdir(exist_ok=True)
+    lists = {
+        f"{name}.db": make_sqlite(name, kind)
+        for name, kind in KINDS.items()
+        if "sqlite" in kind.databases
+    }
     with postgres_server() as server:
-        expected["postgresql"] = make_postgresql(server, HERE / f"{revision}.postgresql.sql")
-    make_oracle(sqlite_file, HERE / f"{revision}.oracle.sql")
-    text = json.dumps(expected, indent=1, ensure_ascii=False)
-    (HERE / f"{revision}.json").write_text(text + "\n")
+        for name, kind in KINDS.items():
+            lists[f"{name}.postgresql.sql"] = make_postgresql(server, name, kind)
+    content = {"release": __version__, "revision": migrate.head(), **lists["plain.db"]}
+    for name, told in lists.items():
+        known = content | {"features": {one: content["features"][one] for one in told["features"]}}
+        assert known.items() >= told.items(), f"{name} holds something else than plain.db"
+    _write_json(RELEASE / "contents.json", content)
+    return sorted(lists)
+
+
+def _write_json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def refuse_what_was_released() -> None:
+    """Exit if this version has a tag: what a release wrote is never made again."""
+    tag = f"v{__version__}"
+    listed = subprocess.run(
+        ["git", "tag", "--list", tag], cwd=HERE, capture_output=True, text=True, check=True
+    ).stdout
+    if listed.strip():
+        sys.exit(f"{tag} was released: its stored databases stay as they are")
+
+
+MAKERS = {
+    "databases": make_databases,
+    "adapters": make_adapters,
+    "code": lambda: make_code(RELEASE / "code.zip"),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="without it, say what would be written"
+    )
+    parser.add_argument("what", nargs="*", choices=[*MAKERS, []], metavar="WHAT")
+    given = parser.parse_args()
+    refuse_what_was_released()
+    for name in given.what or [name for name in MAKERS if name != "code"]:
+        print(f"{RELEASE.name}: {name}", *(MAKERS[name]() or () if given.write else ()))
 
 
 if __name__ == "__main__":

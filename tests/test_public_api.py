@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ast
 import inspect
-import os
 from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 import memalchemy
 import memalchemy.analysis
@@ -22,8 +20,11 @@ import memalchemy.http
 import memalchemy.inspection
 import memalchemy.memory
 import memalchemy.memory.managers
+import public_surface
 from memalchemy import errors
+from memalchemy.migrate.chain import release_number
 from pages import regenerates, with_rows
+from public_surface import SNAPSHOT, is_inherited, lacks, of_release
 
 PACKAGES = [
     memalchemy,
@@ -38,44 +39,88 @@ PACKAGES = [
     memalchemy.memory.managers,
 ]
 
-_BUILTIN = (BaseException, ImportError, BaseModel, str)
-SNAPSHOT = Path(__file__).parent / "public_api.txt"
+NARROWED: dict[str, str] = {}
+"""What the last release had and this one has not, as `lacks` says it, with the reason.
 
-
-def _surface() -> str:
-    lines = []
-    for name in memalchemy.__all__:
-        value = getattr(memalchemy, name)
-        if not inspect.isclass(value):
-            lines.append(name)
-            continue
-        lines.append(f"class {name}{_signature(value.__init__)}")
-        lines += [f"  {field}" for field in getattr(value, "model_fields", ())]
-        for member, _ in inspect.getmembers(value):
-            builtin = any(member in vars(base) for base in _BUILTIN if issubclass(value, base))
-            if member.startswith("_") or builtin:
-                continue
-            where = inspect.getattr_static(value, member)
-            if inspect.isfunction(where):
-                prefix = "async " if inspect.iscoroutinefunction(where) else ""
-                lines.append(f"  {prefix}{member}{_signature(where)}")
-            else:
-                lines.append(f"  {member}")
-    return "\n".join(lines) + "\n"
-
-
-def _signature(function: object) -> str:
-    if not inspect.isfunction(function):
-        return "()"
-    return str(inspect.signature(function))
+docs/stability.md allows little. What was deprecated in the last release may go without a line here.
+"""
 
 
 def test_the_public_api_is_the_one_that_was_reviewed() -> None:
-    surface = _surface()
-    if os.environ.get("MEMALCHEMY_REGENERATE"):
+    surface = public_surface.surface()
+    if regenerates():
         SNAPSHOT.write_text(surface)
 
     assert surface == SNAPSHOT.read_text()
+
+
+def test_every_name_and_parameter_of_the_last_release_is_still_there() -> None:
+    releases = [path.stem.partition("-")[2] for path in SNAPSHOT.parent.glob("public_api-*.txt")]
+    last = max(releases, key=release_number)
+    found = lacks(of_release(last).read_text(), SNAPSHOT.read_text())
+
+    assert sorted(found) == sorted(NARROWED), (
+        f"{last} promised these names. Deprecate what is to go (memalchemy/_deprecation.py); of a "
+        "release without a tag: python -m tests.stored.make --write api"
+    )
+
+
+BEFORE = """\
+class Agent(self, db: 'Database', *, name: 'str | None' = None, **more: 'Any') -> 'None'
+  async ask(self, text: 'str', limit: 'int' = 10, *, ttl: 'Seconds | None' = None) -> 'Answer'
+  deprecated hear(self, text: 'str') -> 'None'
+  mood
+find(text: 'str') -> 'list[str]'
+"""
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "said"),
+    [
+        ("  mood\n", "", "Agent.mood was removed"),
+        ("find(text: 'str') -> 'list[str]'\n", "", "find was removed"),
+        ("find(text: 'str') -> 'list[str]'", "find", "find: can no longer be called"),
+        ("async ask", "ask", "Agent.ask: is no longer async"),
+        ("limit: 'int' = 10, ", "", "Agent.ask: parameter limit was removed"),
+        ("limit: 'int' = 10", "limit: 'int'", "Agent.ask: parameter limit is now required"),
+        ("= 10", "= 5", "Agent.ask: parameter limit has another default: 5"),
+        (
+            "limit: 'int' = 10, *, ",
+            "*, limit: 'int' = 10, ",
+            "Agent.ask: parameter limit is now given by its name alone",
+        ),
+        (
+            "'str', limit: 'int' = 10",
+            "'str', new: 'int' = 1, limit: 'int' = 10",
+            "Agent.ask: parameter limit has another place",
+        ),
+        (
+            "find(text: 'str'",
+            "find(text: 'str', /",
+            "find: parameter text can no longer be given by its name",
+        ),
+        ("'Seconds | None'", "'Seconds'", "Agent.ask: parameter ttl no longer takes None"),
+        (
+            "find(text: 'str'",
+            "find(text: 'str', more: 'int'",
+            "find: parameter more is new and required",
+        ),
+        (", **more: 'Any'", "", "Agent: **more was removed"),
+        ("'Answer'", "'Answer | None'", "Agent.ask: may now return None"),
+        ("  deprecated hear(self, text: 'str') -> 'None'\n", "", None),
+        ("'Seconds | None' = None", "'Seconds | str | None' = None, more: 'int' = 0", None),
+        ("  mood\n", "  mood\n  more\n", None),
+        ("db: 'Database'", "db: 'object'", None),
+    ],
+)
+def test_what_a_later_surface_lacks_is_named(was: str, now: str, said: str | None) -> None:
+    assert BEFORE.count(was) >= 1
+
+    assert lacks(BEFORE, BEFORE.replace(was, now, 1)) == ([said] if said else [])
+
+
+def test_a_class_that_is_removed_is_named_once() -> None:
+    assert lacks(BEFORE, BEFORE[BEFORE.index("find") :]) == ["Agent was removed"]
 
 
 def test_all_is_sorted_and_complete() -> None:
@@ -95,7 +140,7 @@ def test_every_public_method_has_a_docstring() -> None:
             continue
         assert value.__doc__, name
         for member, function in inspect.getmembers(value, inspect.isfunction):
-            inherited = any(member in vars(base) for base in _BUILTIN if issubclass(value, base))
+            inherited = is_inherited(value, member)
             if not member.startswith("_") and not inherited:
                 assert function.__doc__, f"{name}.{member}"
 

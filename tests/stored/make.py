@@ -18,6 +18,8 @@ writes, into a directory named after the release,
 
 and, of the code,
 
+    ../../public_api-RELEASE.txt
+                              the public names and their parameters, as public_api.txt has them
     code.zip                  this checkout's package, as a wheel lays it out: the processes that
                               are still running when the next revision comes
 
@@ -56,6 +58,7 @@ from memalchemy.codec import vectors  # noqa: E402
 from memalchemy.column_types import UtcDateTime, Vector  # noqa: E402
 from memalchemy.maintenance import tenants  # noqa: E402
 from memalchemy.schema import Base  # noqa: E402
+from public_surface import SNAPSHOT, of_release  # noqa: E402
 from servers import Postgres, postgres_server  # noqa: E402
 from stored.contents import (  # noqa: E402
     BESIDE,
@@ -238,6 +241,12 @@ def make_databases() -> list[str]:
     return sorted(lists)
 
 
+def make_api() -> list[str]:
+    """Keep the public names of this checkout as those of the release."""
+    of_release(__version__).write_text(SNAPSHOT.read_text())
+    return [of_release(__version__).name]
+
+
 def _write_json(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
@@ -255,6 +264,7 @@ def refuse_what_was_released() -> None:
 MAKERS = {
     "databases": make_databases,
     "adapters": make_adapters,
+    "api": make_api,
     "code": lambda: make_code(RELEASE / "code.zip"),
 }
 

@@ -27,7 +27,7 @@ def main() -> int:
     given = parser.parse_args()
     faults = [*_differences(given.dist, given.again), *_contents(given.dist)]
     if given.tag is not None:
-        faults += _other_version(given.dist, given.tag)
+        faults += _not_ready(given.dist, given.tag)
     for fault in faults:
         print(fault, file=sys.stderr)
     return 1 if faults else 0
@@ -73,16 +73,20 @@ def _compared(which: str, wanted: set[str], found: set[str]) -> list[str]:
     ]
 
 
-def _other_version(dist: Path, tag: str) -> list[str]:
+def _not_ready(dist: Path, tag: str) -> list[str]:
+    """Return what keeps this from being the release of a tag: CONTRIBUTING.md has the steps."""
     version = _only(dist, "*.whl").name.split("-")[1]
     if tag != f"v{version}":
         return [f"the tag {tag} is not that of version {version}, which would be v{version}"]
-    kept = ROOT / "tests" / f"public_api-{version}.txt"
-    if kept.is_file() and kept.read_text() == (ROOT / "tests" / "public_api.txt").read_text():
-        return []
-    return [
-        f"{kept.name} has not the names of the release: python -m tests.stored.make --write api"
-    ]
+    faults = []
+    names, kept = ROOT / "tests" / "public_api.txt", ROOT / "tests" / f"public_api-{version}.txt"
+    if not kept.is_file() or kept.read_text() != names.read_text():
+        faults.append(f"{kept.name} is not {names.name}: python -m tests.stored.make --write api")
+    if left := [path.name for path in (ROOT / "changes").glob("*.md")]:
+        faults.append(f"changes/ has {len(left)} changes that CHANGELOG.md has not: {left[0]}")
+    if f"\n## {version} (" not in (ROOT / "CHANGELOG.md").read_text():
+        faults.append(f"CHANGELOG.md has no entry of {version}")
+    return faults
 
 
 def _only(dist: Path, pattern: str) -> Path:

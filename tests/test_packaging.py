@@ -17,14 +17,17 @@ from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
 
 from memalchemy import integrations
+from memalchemy._version import __version__
 from memalchemy.errors import DriverMissing
-from pages import ROOT
+from memalchemy.migrate.chain import release_number
+from pages import ROOT, broken_links
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS: dict[str, list[str]] = PYPROJECT["project"]["optional-dependencies"]
 NEVER_MISSED = {"words"}
 """Extras of which nothing says that they are missing: without ICU queries are cut into pairs."""
 CHANGES = ROOT / "changes"
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
 TYPES = {one["directory"] for one in PYPROJECT["tool"]["towncrier"]["type"]}
 RAISERS = {"DriverMissing", "requires", "require_driver"}
 SOURCES = sorted((ROOT / "src" / "memalchemy").rglob("*.py"))
@@ -118,8 +121,8 @@ def test_every_changelog_fragment_has_a_known_type_and_says_something() -> None:
     template = PYPROJECT["tool"]["towncrier"]["template"].partition("/")[2]
     fragments = [path for path in CHANGES.iterdir() if path.name != template]
 
+    assert (CHANGES / template).is_file()
     assert [path.name for path in fragments if not is_a_fragment(path)] == []
-    assert fragments
 
 
 def is_a_fragment(path: Path) -> bool:
@@ -149,10 +152,22 @@ def test_a_wrong_changelog_fragment_is_seen(name: str, text: str, tmp_path: Path
 
 
 def test_a_release_collects_the_fragments_above_the_earlier_entries() -> None:
-    changelog = (ROOT / "CHANGELOG.md").read_text()
+    start = PYPROJECT["tool"]["towncrier"]["start_string"]
+    before, entries = CHANGELOG.split(start)
 
-    assert changelog.count(PYPROJECT["tool"]["towncrier"]["start_string"]) == 1
+    assert "\n## " not in before
+    headings = re.findall(r"^## (.*)$", entries, re.M)
+    dated = [re.fullmatch(r"(\d+\.\d+\.\d+) \(\d{4}-\d\d-\d\d\)", one) for one in headings]
+    versions = [release_number(one[1]) for one in dated if one]
+    assert len(versions) == len(headings) > 0
+    assert versions == sorted(versions, reverse=True)
+    assert versions[0] <= release_number(__version__)
+    assert PYPROJECT["tool"]["towncrier"]["title_format"] == "## {version} ({project_date})"
     assert "/changes" in PYPROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+
+
+def test_the_links_of_the_changelog_lead_somewhere() -> None:
+    assert broken_links(ROOT / "CHANGELOG.md") == []
 
 
 @pytest.mark.parametrize(

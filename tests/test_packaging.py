@@ -16,6 +16,8 @@ import pytest
 from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
 
+import installation
+from distribution import secrets_in
 from memalchemy import integrations
 from memalchemy._version import __version__
 from memalchemy.errors import DriverMissing
@@ -193,3 +195,34 @@ def test_an_adapter_names_the_extra_that_it_lacks(adapter: str) -> None:
     except DriverMissing as error:
         message = str(error)
     assert message is None or set(extras_named_in(message)) & EXTRAS.keys()
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "-----BEGIN " + "EC PRIVATE KEY-----",
+        "AKIA" + "Q3EGRT5ZXW2NBC7K",
+        "ghp_" + "a1B2" * 9,
+        "sk-ant-" + "api03-Zm9vYmFyYmF6cXV4",
+        "xoxb-" + "123456789012",
+        "pypi-" + "AgEIcHlwaS5vcmcCJDkzYjQxMjM0NTY3",
+        "eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJ" + "zdWIiOiIxMjM0NTY3ODkwIn0.c2ln",
+        "postgresql://ada:" + "correct-horse@db.example.com/agents",
+    ],
+)
+def test_a_secret_in_the_wheel_or_the_sdist_is_told_by_its_line_and_not_repeated(
+    secret: str,
+) -> None:
+    (told,) = secrets_in("sdist/notes.md", f"one\ntwo {secret} three\n".encode())
+
+    assert told == "sdist/notes.md has what looks like a secret in line 2"
+    assert secrets_in("sdist/notes.md", b"postgresql://ada:secret@localhost/agents") == []
+
+
+def test_the_packages_with_another_licence_are_those_that_the_page_names() -> None:
+    page = (ROOT / "docs" / "installation.md").read_text()
+    (told,) = re.findall(r"exceptions: (.*?)\. The packages of", page, re.DOTALL)
+
+    others = {name.removesuffix("-binary") for name in installation.OTHERS}
+    assert [name for name in others if name not in told] == []
+    assert told.count(" under ") == len(others)

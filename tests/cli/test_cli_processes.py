@@ -283,3 +283,16 @@ def test_importing_the_command_line_does_not_import_sqlalchemy() -> None:
     """Ctrl-C must be handled from the first moment."""
     code = "import sys, memalchemy.cli; sys.exit('sqlalchemy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_demo_says_that_its_second_process_could_not_be_started(
+    url: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "python"
+    program.write_text("")  # nobody may execute it
+    monkeypatch.setattr(sys, "executable", str(program))
+
+    answer = call("demo", "--db", url)
+
+    assert answer.code == 4
+    assert f"{program} could not be started: Permission denied" in answer.err

@@ -128,11 +128,15 @@ class Demo:
             if value := asdict(self.ctx.options)[name]:
                 command_line += [f"--{name.replace('_', '-')}", value]
         # The URL may have a password: every user of the machine can read a command line.
-        process = await asyncio.create_subprocess_exec(
-            *command_line,
-            env=os.environ | {URL_VARIABLE: self.ctx.url},
-            stdout=asyncio.subprocess.PIPE,
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command_line,
+                env=os.environ | {URL_VARIABLE: self.ctx.url},
+                stdout=asyncio.subprocess.PIPE,
+            )
+        except OSError as error:
+            why = f"{sys.executable} could not be started: {error.strerror}"
+            raise MemalchemyError(why) from error
         try:
             output, _ = await process.communicate()
         finally:

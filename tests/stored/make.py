@@ -12,6 +12,10 @@ writes, into a directory named after the release,
     plain.oracle.sql.gz       INSERTs into tables that the revision's own script makes; made from
                               the SQLite file's rows and NOT RUN ON A SERVER
     signed.anchor             the anchor of signed.db
+    http.json.gz, openapi.json.gz
+                              what its clients and its server said to each other, and its document
+    items.jsonl.gz, records.jsonl.gz
+                              what it exports of plain.db
     contents.json             the release, its revision, and what is in each of them
     adapters/FRAMEWORK.db.gz, FRAMEWORK.json
                               what the adapters of a framework have written, and a list of it
@@ -49,8 +53,10 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / name) for name in (".", "migrations", "integrations")]
 
+import httpx  # noqa: E402
 from programs import postgres_program  # noqa: E402
 
+from httpserver import running  # noqa: E402
 from memalchemy import Database, migrate  # noqa: E402
 from memalchemy._version import __version__  # noqa: E402
 from memalchemy.anchors import anchor  # noqa: E402
@@ -68,7 +74,8 @@ from stored.contents import (  # noqa: E402
     fill,
     readable,
 )
-from stored.kinds import KINDS, Kind, directory_of, file_of, zipped  # noqa: E402
+from stored.kinds import KINDS, Kind, directory_of, file_of, unzipped, zipped  # noqa: E402
+from stored.wire import exported_lines, recording, session  # noqa: E402
 
 RELEASE = directory_of(__version__)
 CODE_MIGRATIONS = "memalchemy/migrations"
@@ -241,6 +248,28 @@ def make_databases() -> list[str]:
     return sorted(lists)
 
 
+async def _wire(url: str) -> dict[str, Any]:
+    with recording() as noted:
+        told = await session(url)
+    return {"requests": noted, "told": told}
+
+
+def make_wire() -> list[str]:
+    """Record a session of the clients with the server, its document, and lines of exports."""
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "agent.db"
+        path.write_bytes(unzipped(file_of(__version__, "plain", "sqlite")))
+        for name, lines in exported_lines(f"sqlite:///{path}").items():
+            zipped(RELEASE / f"{name}.jsonl.gz", lines.encode())
+    with tempfile.TemporaryDirectory() as place:
+        with running(Database(f"sqlite:///{place}/agent.db")) as url:
+            content = asyncio.run(_wire(url))
+            document = httpx.get(f"{url}/v1/openapi.json").json()
+        zipped(RELEASE / "http.json.gz", _json(content))
+        zipped(RELEASE / "openapi.json.gz", _json(document))
+    return ["http.json", "openapi.json", "items.jsonl", "records.jsonl"]
+
+
 def make_api() -> list[str]:
     """Keep the public names of this checkout as those of the release."""
     of_release(__version__).write_text(SNAPSHOT.read_text())
@@ -248,7 +277,11 @@ def make_api() -> list[str]:
 
 
 def _write_json(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    path.write_bytes(_json(content))
+
+
+def _json(content: Any) -> bytes:
+    return json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n"
 
 
 def refuse_what_was_released() -> None:
@@ -264,6 +297,7 @@ def refuse_what_was_released() -> None:
 MAKERS = {
     "databases": make_databases,
     "adapters": make_adapters,
+    "wire": make_wire,
     "api": make_api,
     "code": lambda: make_code(RELEASE / "code.zip"),
 }

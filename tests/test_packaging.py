@@ -168,6 +168,26 @@ def test_a_release_collects_the_fragments_above_the_earlier_entries() -> None:
     assert "/changes" in PYPROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
 
 
+def test_the_version_is_the_one_that_the_page_of_stability_names() -> None:
+    page = (ROOT / "docs" / "stability.md").read_text()
+    (named,) = re.findall(r"^memalchemy is version (\d+\.\d+),", page, re.M)
+
+    assert __version__.startswith(f"{named}.")
+
+
+def test_the_lowest_versions_are_those_that_a_session_installs() -> None:
+    """`nox -s lowest` pins each bound of the packages and of the extras that it names."""
+    stated = [PYPROJECT["project"]["dependencies"], *EXTRAS.values()]
+    bounded = [one for some in stated for one in some if not one.startswith("memalchemy[")]
+
+    assert [one for one in bounded if one.count(">=") != 1 or "<" in one] == []
+    noxfile = (ROOT / "noxfile.py").read_text()
+    assert 'requirement.replace(">=", "==") for requirement in wanted' in noxfile
+    (installed,) = re.findall(r'^LOWEST_EXTRAS = "\.\[(.*)\]"$', noxfile, re.M)
+    (pinned,) = re.findall(r"for name in \((.*?)\):\n +wanted = wanted", noxfile)
+    assert installed.split(",") == re.findall(r'"(.*?)"', pinned)
+
+
 def test_the_links_of_the_changelog_lead_somewhere() -> None:
     assert broken_links(ROOT / "CHANGELOG.md") == []
 

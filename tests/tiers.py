@@ -65,6 +65,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         "behaviour/test_statements_declare_proofs.py",
         "benchmark_reports/*",
         "cli/test_cli_contract.py",
+        "cli/test_commands_of_releases.py",
         "cli/test_cli_encryption.py",
         "cli/test_cli_output.py",
         "cli/test_cli_processes.py",

@@ -14,6 +14,7 @@ writes, into a directory named after the release,
     signed.anchor             the anchor of signed.db
     http.json.gz, openapi.json.gz
                               what its clients and its server said to each other, and its document
+    commands.json.gz          the commands, their options, codes, and what they print of plain.db
     items.jsonl.gz, records.jsonl.gz
                               what it exports of plain.db
     contents.json             the release, its revision, and what is in each of them
@@ -66,6 +67,7 @@ from memalchemy.maintenance import tenants  # noqa: E402
 from memalchemy.schema import Base  # noqa: E402
 from public_surface import SNAPSHOT, of_release  # noqa: E402
 from servers import Postgres, postgres_server  # noqa: E402
+from stored import commands  # noqa: E402
 from stored.contents import (  # noqa: E402
     BESIDE,
     FEATURES,
@@ -255,19 +257,20 @@ async def _wire(url: str) -> dict[str, Any]:
 
 
 def make_wire() -> list[str]:
-    """Record a session of the clients with the server, its document, and lines of exports."""
+    """Record a session of the clients with the server, its document, and what commands print."""
+    made: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "agent.db"
         path.write_bytes(unzipped(file_of(__version__, "plain", "sqlite")))
+        made["commands.json"] = _json(commands.told(f"sqlite:///{path}"))
         for name, lines in exported_lines(f"sqlite:///{path}").items():
-            zipped(RELEASE / f"{name}.jsonl.gz", lines.encode())
-    with tempfile.TemporaryDirectory() as place:
-        with running(Database(f"sqlite:///{place}/agent.db")) as url:
-            content = asyncio.run(_wire(url))
-            document = httpx.get(f"{url}/v1/openapi.json").json()
-        zipped(RELEASE / "http.json.gz", _json(content))
-        zipped(RELEASE / "openapi.json.gz", _json(document))
-    return ["http.json", "openapi.json", "items.jsonl", "records.jsonl"]
+            made[f"{name}.jsonl"] = lines.encode()
+        with running(Database(f"sqlite:///{place}/served.db")) as url:
+            made["http.json"] = _json(asyncio.run(_wire(url)))
+            made["openapi.json"] = _json(httpx.get(f"{url}/v1/openapi.json").json())
+    for name, data in made.items():
+        zipped(RELEASE / f"{name}.gz", data)
+    return [*made]
 
 
 def make_api() -> list[str]:

@@ -252,3 +252,22 @@ def exported_lines(url: str) -> dict[str, str]:
             assert ended.exit_code == 0, ended.output
             printed[name] += ended.stdout
     return printed
+
+
+def lost_fields(was: Any, now: Any, place: str = "answer") -> list[str]:
+    """Return a sentence for each field of *was* that *now* has not, or of another type."""
+    if isinstance(was, dict) and isinstance(now, dict):
+        gone = [f"{place}.{name} is gone" for name in was if name not in now]
+        there = [name for name in was if name in now]
+        pairs = [(was[name], now[name], f"{place}.{name}") for name in there]
+    elif isinstance(was, list) and isinstance(now, list):
+        gone = [f"{place} has fewer elements"] if len(now) < len(was) else []
+        pairs = [(a, b, f"{place}[]") for a, b in zip(was, now, strict=False)]
+    else:
+        same = None in (was, now) or _kind(was) == _kind(now)
+        return [] if same else [f"{place} is of another type"]
+    return [*dict.fromkeys(gone + [fault for pair in pairs for fault in lost_fields(*pair)])]
+
+
+def _kind(value: Any) -> type:
+    return float if type(value) is int else type(value)

@@ -15,7 +15,7 @@ WORKFLOWS = ROOT / ".github" / "workflows"
 
 def test_every_supported_python_and_server_is_tested() -> None:
     jobs = yaml.safe_load((WORKFLOWS / "tests.yml").read_text())["jobs"]
-    ((first, last),) = re.findall(r"^Python 3\.(\d+) to 3\.(\d+);", PAGE, re.M)
+    ((first, last),) = re.findall(r"^Python 3\.(\d+) to 3\.(\d+)[.;]", PAGE, re.M)
     pythons = [f"3.{minor}" for minor in range(int(first), int(last) + 1)]
     ((oldest, newest),) = re.findall(r"^\| PostgreSQL (\d+) to (\d+),", PAGE, re.M)
 

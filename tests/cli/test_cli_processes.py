@@ -290,6 +290,7 @@ def test_the_demo_says_that_its_second_process_could_not_be_started(
 ) -> None:
     program = tmp_path / "python"
     program.write_text("")  # nobody may execute it
+    call("upgrade", "--db", url)
     monkeypatch.setattr(sys, "executable", str(program))
 
     answer = call("demo", "--db", url)

@@ -44,7 +44,7 @@ whole.
 # All but the frameworks.
 EXTRAS = ".[postgres,psycopg,oracle,encryption,server,http,otel,plot,analysis]"
 # All but Oracle's, which asks for SQLAlchemy 2.1.
-LOWEST_EXTRAS = ".[postgres,encryption,server,plot]"
+LOWEST_EXTRAS = ".[postgres,encryption,server,plot,analysis]"
 # Processes that share the tests, each with a PostgreSQL of its own; a server of yours has one.
 YOURS = {"POSTGRES_URL", "ORACLE_URL"} & {*os.environ}
 WORKERS = 0 if YOURS else min(os.cpu_count() or 1, 4)
@@ -554,6 +554,6 @@ def _lower_bounds(session: nox.Session) -> list[str]:
     project = nox.project.load_toml()["project"]
     extras = project["optional-dependencies"]
     wanted = project["dependencies"]
-    for name in ("postgres", "encryption", "server", "plot"):
+    for name in ("postgres", "encryption", "server", "plot", "analysis"):
         wanted = wanted + extras[name]
     return [requirement.replace(">=", "==") for requirement in wanted]

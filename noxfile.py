@@ -414,8 +414,9 @@ def inspector(session: nox.Session) -> None:
     """The inspector's pages in Debian's Chromium: every view, attacks, keyboard, accessibility."""
     # MEMALCHEMY_PICTURES names a directory for screenshots, of which docs/images has some.
     browser = ("playwright==1.65.2", "axe-playwright-python==0.1.8")
+    extras = ".[server,langgraph,analysis]"
     options = ("--databases", "sqlite")
-    _tests(session, ".[server,langgraph]", *browser, options=options, tests=("tests/browser",))
+    _tests(session, extras, *browser, options=options, tests=("tests/browser",))
 
 
 @nox.session(default=False)

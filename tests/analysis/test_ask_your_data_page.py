@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from memalchemy.analysis import TABLES, Column
+from memalchemy.analysis.questions import read_questions
 from memalchemy.cli.app import app
 from memalchemy.usage import DIMENSION_KEYS, USAGE_KEYS
 from pages import run_page
@@ -88,5 +89,7 @@ def test_the_ten_questions_have_the_answers_of_the_page(
         PAGE.write_text(page)
     questions = QUESTION.findall(page)
     assert len(questions) == 10
+    asked = tuple((title.removeprefix("### "), query.rstrip()) for title, query, _ in questions)
+    assert asked == read_questions()  # those that the inspector offers
     for title, query, printed in questions:
         assert answer(query) == printed, title

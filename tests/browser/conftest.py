@@ -116,6 +116,7 @@ def sample_url(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A SQLite file with everything that the pages show."""
     url = f"sqlite:///{tmp_path_factory.mktemp('inspector')}/support-agents.db"
     run_apart(fill(url))
+    run_apart(save_for_another_tenant(url))
     return url
 
 
@@ -141,7 +142,6 @@ def server(sample_url: str) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def served(sample_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """`memalchemy serve --inspector` in a process of its own, with the tokens of two tenants."""
-    run_apart(save_for_another_tenant(sample_url))
     tokens = tmp_path_factory.mktemp("tokens") / "tokens"
     tokens.write_text(f"{TOKEN}=default\n{OTHER_TOKEN}=other\n")
     tokens.chmod(0o600)

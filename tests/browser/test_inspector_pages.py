@@ -42,6 +42,9 @@ def thread(name: str, namespace: tuple[str, ...] = (), **more: str) -> list[tupl
     return [("thread", name), *(("ns", part) for part in namespace), *more.items()]
 
 
+CALLS = """select name as tool, agent, count(*) as calls,
+  round(avg(duration_ms) / 1000, 1) as seconds, max(time) as last
+from tool_calls group by all order by calls desc"""
 VIEWS: dict[str, tuple[str, Any, str]] = {
     "threads": ("threads", (), ".thread-row"),
     "waiting": ("threads", {"waiting": "1"}, ".thread-row"),
@@ -69,6 +72,8 @@ VIEWS: dict[str, tuple[str, Any, str]] = {
     "conversations": ("memories", {"kind": "conversations"}, ".memory"),
     "long-term": ("memories", {"kind": "long-term"}, ".memory"),
     "search": ("search", {"q": "refund"}, ".hit"),
+    "sql": ("sql", {"q": CALLS}, ".grid"),
+    "questions": ("sql", (), ".question"),
     "storage": ("storage", (), ".stacked"),
 }
 
@@ -614,11 +619,114 @@ def test_use_is_drawn_by_day_model_and_tool_and_the_drawing_has_words(visit: Ope
     assert "get_order" in texts(page, ".bar-name")
 
 
+# --- SQL ------------------------------------------------------------------------------------------
+
+
+def cells(page: Page, column: int) -> list[str]:
+    """Return the texts of a column of an answer."""
+    return texts(page, f".grid tbody td:nth-child({column})")
+
+
+def test_a_question_is_asked_by_a_click_and_its_answer_is_sorted(visit: Open) -> None:
+    opened = visit()
+    page = opened.page
+    opened.open("sql", ready=".question")
+    assert len(texts(page, ".question")) == 10
+    page.get_by_role("button", name="Which tools were called most").click()
+    page.wait_for_selector(".grid")
+
+    assert texts(page, ".grid thead th") == ["tool", "agent", "calls"]
+    assert cells(page, 3)[:3] == ["14", "8", "8"]
+    assert page.locator("textarea").input_value().startswith("select name as tool")
+    assert "q=select+name" in page.url
+    for name, expected in (("tool", sorted), ("calls", None)):
+        page.locator(f".grid th button:text-is('{name}')").click()
+        order = page.locator(f".grid th:has(button:text-is('{name}'))").get_attribute("aria-sort")
+        assert order == ("ascending" if expected else "descending")
+    assert cells(page, 3) == sorted(cells(page, 3), key=int, reverse=True)
+    page.locator(".grid th button:text-is('calls')").click()
+    assert cells(page, 3) == sorted(cells(page, 3), key=int)
+
+
+def test_a_query_is_run_by_the_keyboard_and_narrowed_to_some_days(visit: Open) -> None:
+    opened = visit()
+    page = opened.page
+    opened.open("sql", ready=".question")
+    page.locator("textarea").fill("select count(*) as steps from steps")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector(".grid")
+    (everything,) = cells(page, 1)
+    page.get_by_role("button", name="7 days", exact=True).click()
+    until(page, f"document.querySelector('.grid td')?.textContent !== {everything!r}")
+    opened.settle()
+
+    assert 0 < int(cells(page, 1)[0]) < int(everything.replace(",", ""))
+    assert "days=7" in page.url
+    page.reload()
+    page.wait_for_selector(".grid")
+
+
+def test_an_answer_is_copied_as_csv_and_as_the_command_that_gives_it(visit: Open) -> None:
+    opened = visit()
+    page = opened.page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    opened.open(
+        "sql", {"q": "select thread,\n  'x,y' as pair\nfrom threads order by 1"}, ready=".grid"
+    )
+    page.get_by_role("button", name="Copy as CSV").click()
+    page.wait_for_selector(".copy.done")
+    lines = page.evaluate("navigator.clipboard.readText()").splitlines()
+    page.get_by_role("button", name="Copy as command").click()
+    until(page, "document.querySelectorAll('.copy.done').length === 2")
+    command = page.evaluate("navigator.clipboard.readText()")
+    ran = subprocess.run(
+        [sys.executable, "-m", *shlex.split(command.replace(" sql ", " sql --csv "))],
+        capture_output=True,
+        text=True,
+    )
+
+    assert lines[0] == "thread,pair"
+    assert f'{ANALYSIS},"x,y"' in lines
+    assert ran.returncode == 0, ran.stderr
+    assert f'{ANALYSIS},"x,y"' in ran.stdout.splitlines()
+
+
+def test_a_query_that_is_refused_says_why_in_the_words_of_the_command(visit: Open) -> None:
+    opened = visit()
+    opened.expect("422")
+    page = opened.page
+    for query, said in (
+        ("select rol from messages", "Binder Error"),
+        ("from read_text('/etc/passwd')", "file system operations are disabled"),
+        ("drop table messages", "only queries are run"),
+    ):
+        opened.open("sql", {"q": query}, ready=".sql-refusal")
+        assert said in page.locator(".sql-refusal").inner_text()
+        assert "root:" not in page.locator("#main").inner_text()
+    assert axe(page) == []
+
+
+def test_without_the_extra_the_box_is_hidden_and_a_sentence_says_how_to_install_it(
+    visit: Open,
+) -> None:
+    opened = visit()
+    page = opened.page
+    missing = "the package 'duckdb' is not installed. Run: pip install duckdb"
+    described = {"missing": missing, "tables": [], "questions": [], "rows": 1, "seconds": 1}
+    page.route("**/api/tables*", lambda route: route.fulfill(json=described))
+    opened.open("sql", {"q": "select 1"}, ready=".empty")
+
+    assert missing in page.locator(".empty").inner_text()
+    assert not page.locator("textarea").is_visible()
+    assert axe(page) == []
+
+
 # --- Attacks ------------------------------------------------------------------------------------
 
 
 def test_hostile_content_is_shown_as_text_everywhere(visit: Open) -> None:
     opened = visit()
+    opened.expect("422")
     page = opened.page
     for view, parameters in [
         ("threads", ()),
@@ -640,6 +748,8 @@ def test_hostile_content_is_shown_as_text_everywhere(visit: Open) -> None:
         ("memories", {"kind": "episodes"}),
         ("search", {"q": SCRIPT}),
         ("search", {"q": "alert"}),
+        ("sql", {"q": f"select *, '{SCRIPT}' as \"{SCRIPT}\" from messages order by text"}),
+        ("sql", {"q": f"select {IMAGE}", "days": SCRIPT}),
         ("storage", ()),
     ]:
         opened.open(view, parameters)
@@ -725,6 +835,53 @@ def test_the_tenant_is_switched_among_those_whose_tokens_were_given(
     page.wait_for_selector(".thread-row:has-text('of another tenant')")
 
     assert texts(page, ".thread-row .row-id") == ["of another tenant"]
+
+
+def test_every_view_of_the_inspector_keeps_the_chosen_tenant_in_its_address(visit: Open) -> None:
+    opened = visit()
+    page = opened.page
+    opened.open("threads", ready=".thread-row")
+    page.get_by_label("Tenant").select_option("tenant other")
+    page.wait_for_selector(".thread-row:has-text('of another tenant')")
+    assert texts(page, ".thread-row .row-id") == ["of another tenant"]
+    asked: list[str] = []
+    page.on("request", lambda sent: asked.append(sent.url))
+    for name in ("Store", "Memories", "Usage", "SQL", "Search", "Storage", "Threads"):
+        page.locator(f".rail-link:has-text('{name}')").click()
+        opened.settle()
+        assert "tenant=other" in page.url, name
+    page.locator(".thread-row").click()
+    page.get_by_role("tab", name="State").click()
+    page.wait_for_selector(".tree-card")
+    assert "tenant=other" in page.url
+    assert "tenant=other" in page.locator(".crumbs a").first.get_attribute("href")
+    page.locator(".menu-button").click()
+    assert all("--tenant other" in line for line in texts(page, ".menu-code"))
+
+    page.goto("about:blank")
+    page.goto(f"{opened.server.origin}/#/sql?q=from+threads&tenant=other")
+    page.wait_for_selector(".grid")
+    assert cells(page, 2) == ["of another tenant"]
+    assert all("tenant=other" in url for url in asked if "/api/" in url)
+
+
+def test_an_address_of_another_tenant_is_refused_and_leads_back(
+    visit: Open, served: Server
+) -> None:
+    opened = visit(signed_in=False, server=served)
+    opened.expect("401")
+    opened.expect("403")
+    page = opened.page
+    opened.open("threads", ready="#token")
+    page.locator("#token").fill(served.token)
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".thread-row")
+    opened.open("threads", {"tenant": "other"}, ready=".failure")
+    assert "this token is for tenant 'default' alone" in page.locator(".failure").inner_text()
+    page.get_by_role("button", name="To the token’s own tenant").click()
+    page.wait_for_selector(f".thread-row:has-text('{REFUND}')")
+
+    assert "tenant" not in page.url
 
 
 # --- Token, keyboard, theme, live refresh --------------------------------------------------------
@@ -813,12 +970,13 @@ def test_the_whole_way_to_a_difference_goes_by_keyboard(visit: Open) -> None:
         ("s", "store"),
         ("m", "memories"),
         ("u", "use"),
+        ("q", "sql"),
         ("f", "search"),
         ("b", "storage"),
         ("t", "threads"),
     ):
-        if view == "storage":
-            press("Escape")  # out of the search's field
+        if view in ("search", "storage"):
+            press("Escape")  # out of the field of the view before
         press("g")
         press(second)
         page.wait_for_selector(f".view-{view}")

@@ -7,14 +7,14 @@ import json
 import random
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 import pytest
+from inspector_requests import TOKEN, asking
 
 import memalchemy.sync
 from clocks import Clock
@@ -40,7 +40,6 @@ from memalchemy.inspection import Inspector
 from memalchemy.memory import Memory, MemoryType
 from waiting import A_WHILE, until
 
-TOKEN = "a-token-of-the-inspector-0123456789"
 HOSTILE = [
     "<script>alert(1)</script>",
     "\x1b[31mred\x1b[0m",
@@ -50,32 +49,6 @@ HOSTILE = [
     "'; DROP TABLE threads; --",
     "%_\\",
 ]
-
-
-@asynccontextmanager
-async def asking(application: Any, token: str | None = TOKEN) -> AsyncIterator[Any]:
-    """Yield a function that sends a GET to *application* and returns its JSON, or the response."""
-    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    transport = httpx.ASGITransport(application)
-    async with httpx.AsyncClient(
-        transport=transport, base_url="http://localhost", headers=headers
-    ) as client:
-
-        async def ask(route: str, /, *, status: int = 200, **parameters: Any) -> Any:
-            pairs = []
-            for name, value in parameters.items():
-                for one in value if isinstance(value, (list, tuple)) else [value]:
-                    encoded = quote(str(one).encode("utf-8", "surrogatepass"), safe="")
-                    pairs.append(f"{name}={encoded}")
-            response = await client.get(f"/api/{route}?{'&'.join(pairs)}")
-            assert response.status_code == status, response.text
-            found = json.loads(response.content)
-            if status != 200:
-                assert response.headers["content-type"] == "application/problem+json"
-            return found
-
-        ask.client = client  # type: ignore[attr-defined]
-        yield ask
 
 
 @pytest.fixture
@@ -137,7 +110,11 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "origins": {"thread": "thread"},
     "use": {},
     "person": {"name": "ada"},
+    "tables": {},
+    "sql": {"q": "select role, text from messages"},
 }
+if find_spec("duckdb") is None:  # the extra "analysis" has it
+    REQUESTS["sql"]["status"] = 501
 
 
 def test_every_route_is_asked_below() -> None:
@@ -884,6 +861,51 @@ async def test_a_server_shows_each_token_its_own_tenant(db: Database) -> None:
         assert "content-security-policy" in (await client.get("api/threads")).headers
         health = await client.get("http://any/health/live")
         assert "content-security-policy" not in health.headers
+
+
+async def test_every_tenant_is_shown_to_a_token_that_may_see_all_of_them(db: Database) -> None:
+    others = [db.for_tenant(f"{db.tenant}-{at}") for at in range(3)]
+    for one in (db, *others):
+        await Checkpointer(one).save({}, f"of {one.tenant}")
+    async with asking(inspector_app(db, tokens={TOKEN: db.tenant}, all_tenants=True)) as ask:
+        listed = await ask("tenants")
+        assert {db.tenant, *(one.tenant for one in others)} <= set(listed["tenants"])
+        for one in (db, *others):
+            assert (await ask("overview", tenant=one.tenant))["tenant"] == one.tenant
+            for name, parameters in REQUESTS.items():
+                if name == "threads":
+                    found = await ask(name, tenant=one.tenant)
+                    assert [row["thread_id"] for row in found["threads"]] == [f"of {one.tenant}"]
+                elif "thread" not in parameters and name not in ("item", "neighbours", "sql"):
+                    await ask(name, tenant=one.tenant, **parameters)
+        await ask("threads", tenant="", status=422)
+        await ask("threads", tenant=[db.tenant, "b"], status=422)
+
+
+async def test_many_tenants_are_listed_as_far_as_a_page_can_show_them(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memalchemy.http.inspector._routes.LISTED_TENANTS", 3)
+    for at in range(6):
+        await Store(db.for_tenant(f"{db.tenant}-{at}")).put((), "k", at)
+    async with asking(inspector_app(db, tokens={TOKEN: db.tenant}, all_tenants=True)) as ask:
+        with Watch() as watch:
+            listed = await ask("tenants")
+        assert (len(listed["tenants"]), listed["more"]) == (3, True)
+        assert not watch.complaints
+
+
+async def test_a_token_of_one_tenant_sees_no_other(db: Database) -> None:
+    other = db.for_tenant(f"{db.tenant}-other")
+    await Checkpointer(other).save({}, "theirs")
+    application = app(db, tokens={TOKEN: db.tenant}, inspector=True)
+    async with asking(application, prefix="/inspector") as ask:
+        assert await ask("tenants") == {"tenants": [db.tenant], "more": False}
+        for name, parameters in REQUESTS.items():
+            await ask(name, **{**parameters, "tenant": other.tenant, "status": 403})
+    async with asking(inspector_app(db, tokens={TOKEN: db.tenant})) as ask:
+        assert await ask("tenants") == {"tenants": [db.tenant], "more": False}
+        await ask("threads", tenant=other.tenant, status=403)
 
 
 async def test_a_server_has_no_inspector_unless_it_is_asked_for(db: Database) -> None:

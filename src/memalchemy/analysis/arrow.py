@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memalchemy.analysis.tables import AnalysisTable
@@ -39,6 +39,6 @@ def schema_of(table: AnalysisTable) -> pyarrow.Schema:
     return arrow.schema([(column.name, types[column.kind]) for column in table.columns])
 
 
-def record_batch(table: AnalysisTable, rows: Sequence[dict[str, Any]]) -> pyarrow.RecordBatch:
+def record_batch(table: AnalysisTable, rows: Sequence[Mapping[str, Any]]) -> pyarrow.RecordBatch:
     """Return rows of a table as a record batch."""
     return import_pyarrow().RecordBatch.from_pylist(list(rows), schema=schema_of(table))

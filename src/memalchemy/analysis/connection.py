@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from os import PathLike
+from pathlib import Path
 from typing import Any, Self
 
-from memalchemy.analysis.arrow import import_pyarrow, schema_of
+from memalchemy.analysis.arrow import import_pyarrow, record_batch
 from memalchemy.analysis.tables import TABLES, AnalysisTable
 from memalchemy.errors import DriverMissing, InvalidArgument, StatementFailed
 
@@ -84,13 +87,17 @@ def create_table(duck: Any, table: AnalysisTable) -> None:
 
 def insert_rows(duck: Any, table: AnalysisTable, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows into a table; times are stored without a zone, in UTC."""
+    insert_batch(duck, table, record_batch(table, rows))
+
+
+def insert_batch(duck: Any, table: AnalysisTable, batch: Any) -> None:
+    """Insert a record batch into a table, as `insert_rows` does."""
     arrow = import_pyarrow()
-    schema = schema_of(table)
-    made = arrow.Table.from_pylist(list(rows), schema=schema)
     zoneless = [
         field.with_type(arrow.timestamp("us")) if arrow.types.is_timestamp(field.type) else field
-        for field in schema
+        for field in batch.schema
     ]
+    made = arrow.Table.from_batches([batch])
     duck.register("incoming_rows", made.cast(arrow.schema(zoneless)))
     duck.execute(f'INSERT INTO "{table.name}" SELECT * FROM incoming_rows')  # noqa: S608
     duck.unregister("incoming_rows")
@@ -172,6 +179,24 @@ class SQLConnection:
             raise InvalidArgument(f"only queries are run, and this is {kind}")
 
 
+def limit_process_memory(connection: SQLConnection) -> Callable[[], None]:
+    """Let the process have so much more memory as the connection may use, where Linux can.
+
+    Values that a function makes, such as lists, do not count in DuckDB's own limit. Returns a
+    function that takes the limit back.
+    """
+    if not sys.platform.startswith("linux"):
+        return lambda: None
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    used = int(re.findall(r"VmData:\s+(\d+)", Path("/proc/self/status").read_text())[0]) * 1024
+    allowed = used + connection.memory_bytes + 512 * 1024 * 1024
+    if before[0] == resource.RLIM_INFINITY or allowed < before[0]:
+        resource.setrlimit(resource.RLIMIT_DATA, (allowed, before[1]))
+    return lambda: resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
 class QueryResult:
     """The result of a query, which ends with the next query of its connection.
 
@@ -185,6 +210,11 @@ class QueryResult:
         self._limit = limit
         self._is_begun = False
         self.columns: list[str] = list(self._relation.columns)
+
+    @property
+    def types(self) -> list[str]:
+        """DuckDB's names of the columns' types."""
+        return [str(one) for one in self._relation.types]
 
     def fetchmany(self, number: int) -> list[tuple[Any, ...]]:
         """Return the next rows, at most *number*; none if there are no more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -184,3 +185,14 @@ def table_of(name: str) -> AnalysisTable:
     if name not in TABLES:
         raise InvalidArgument(f"there is no table {name!r}; the tables are {', '.join(TABLES)}")
     return TABLES[name]
+
+
+_INDIRECT = re.compile(r"\bquery(_table)?\b", re.IGNORECASE)
+"""Functions whose argument is the name of a table, or SQL, as a text."""
+
+
+def tables_named_in(sql: str) -> list[str] | None:
+    """Return the tables that a query may read; ``None`` for all, where it need not name them."""
+    if _INDIRECT.search(sql):
+        return None
+    return [name for name in TABLES if re.search(rf"\b{name}\b", sql, re.IGNORECASE)]

@@ -17,16 +17,22 @@ from memalchemy.search.scope import ITEMS
 from memalchemy.statements import statement
 
 
-async def list_tenants(db: Database) -> list[str]:
-    """List the tenants that have a thread or an item, in the order of the database."""
+async def list_tenants(db: Database, *, most: int | None = None) -> list[str]:
+    """List the tenants that have a thread or an item, in the order of the database.
+
+    With *most* the first so many alone: each is a statement.
+    """
     found: set[str] = set()
     for family in (next_tenant_of_logs, next_tenant_of_items):
-        await add_tenants(db, family, found)
-    return sorted(found, key=encode_id)
+        await add_tenants(db, family, found, most)
+    return sorted(found, key=encode_id)[:most]
 
 
-async def add_tenants(db: Database, family: Callable[..., Executable], found: set[str]) -> None:
+async def add_tenants(
+    db: Database, family: Callable[..., Executable], found: set[str], most: int | None = None
+) -> None:
     """Add the tenants that a statement finds to *found*, each as the next one after the last."""
+    looked = 0
     pages = scan(
         db,
         lambda after: family(db.dialect, after=after),
@@ -39,6 +45,9 @@ async def add_tenants(db: Database, family: Callable[..., Executable], found: se
             if page[0].tenant is None:
                 break  # there is no next one
             found.add(page[0].tenant)
+            looked += 1
+            if looked == most:
+                break
 
 
 # --- Statements ----------------------------------------------------------------------------------

@@ -32,8 +32,8 @@ async def inspect(
     """Show the database in the browser.
 
     Shows threads, steps, states, items and memories until Ctrl-C or SIGTERM, and writes nothing.
-    The printed address holds a token: whoever has it reads everything of the tenant, until the
-    command ends. Needs the extra `server`.
+    The printed address holds a token: whoever has it reads everything of all tenants, or with
+    --tenant of that one, until the command ends. Needs the extra `server`.
     """
     from memalchemy.http import serve_inspector
 
@@ -56,6 +56,12 @@ async def inspect(
     async with ctx.database(read_only=True) as db:
         try:
             with usage_errors():
-                await serve_inspector(db, host=host, port=port, started=started)
+                await serve_inspector(
+                    db,
+                    host=host,
+                    port=port,
+                    all_tenants=ctx.options.tenant is None,
+                    started=started,
+                )
         except OSError as error:
             raise UsageError(f"cannot listen on {host}:{port}: {error.strerror}") from error

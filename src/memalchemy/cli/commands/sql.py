@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -49,9 +48,6 @@ ROWS = 1_000
 
 _GRACE = 2.0
 """Seconds in which DuckDB stops an interrupted query, as it mostly does; then the process ends."""
-
-_INDIRECT = re.compile(r"\bquery(_table)?\b", re.IGNORECASE)
-"""Functions whose argument is the name of a table, or SQL, as a text."""
 
 
 @command(
@@ -97,7 +93,8 @@ async def sql(
     memories. It only reads, and reaches no file, no network and no extension. Without --cache the
     tables that the query names are read into memory first; the options that select narrow them.
     """
-    from memalchemy.analysis import TABLES, Analysis
+    from memalchemy.analysis import Analysis
+    from memalchemy.analysis.tables import tables_named_in
 
     refuse_two_outputs(ctx, parquet)
     if plaintext_cache and cache is None:
@@ -105,12 +102,11 @@ async def sql(
     text = read_text_argument(query)
     seconds = parse_duration(longest).total_seconds()
     selection = parse_selection(namespace, prefix, framework, metadata, since, until)
-    named = [name for name in TABLES if re.search(rf"\b{name}\b", text, re.IGNORECASE)]
     with usage_errors():
         async with ctx.database(read_only=True) as db:
             analysis = Analysis(db)
             connection = await analysis.connect(
-                tables=None if _INDIRECT.search(text) else named,
+                tables=tables_named_in(text),
                 cache=cache,
                 plaintext=plaintext_cache,
                 memory=memory,
@@ -163,6 +159,8 @@ def _hard_limits(ctx: Context, connection: SQLConnection, seconds: float) -> Ite
     A function that runs for long on one row is not interrupted by DuckDB. Nothing is lost: the
     query only reads, and the cache is complete.
     """
+    from memalchemy.analysis.connection import limit_process_memory
+
     ended = threading.Event()
 
     def watch() -> None:
@@ -174,26 +172,9 @@ def _hard_limits(ctx: Context, connection: SQLConnection, seconds: float) -> Ite
         os._exit(DATABASE)
 
     threading.Thread(target=watch, daemon=True).start()
-    restore = _limit_memory(connection)
+    restore = limit_process_memory(connection)
     try:
         yield
     finally:
         ended.set()
         restore()
-
-
-def _limit_memory(connection: SQLConnection) -> Callable[[], None]:
-    """Let the process have so much more memory as the connection may use, where Linux can.
-
-    Values that a function makes, such as lists, do not count in DuckDB's own limit.
-    """
-    if not sys.platform.startswith("linux"):
-        return lambda: None
-    import resource
-
-    before = resource.getrlimit(resource.RLIMIT_DATA)
-    used = int(re.findall(r"VmData:\s+(\d+)", Path("/proc/self/status").read_text())[0]) * 1024
-    allowed = used + connection.memory_bytes + 512 * 1024 * 1024
-    if before[0] == resource.RLIM_INFINITY or allowed < before[0]:
-        resource.setrlimit(resource.RLIMIT_DATA, (allowed, before[1]))
-    return lambda: resource.setrlimit(resource.RLIMIT_DATA, before)

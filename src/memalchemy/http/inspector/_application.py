@@ -41,13 +41,18 @@ TIMEOUT = 30.0
 
 
 def inspector_app(
-    db: Database, *, tokens: Mapping[str, str], hosts: Iterable[str] | None = None
+    db: Database,
+    *,
+    tokens: Mapping[str, str],
+    hosts: Iterable[str] | None = None,
+    all_tenants: bool = False,
 ) -> Starlette:
     """Return an application that shows the inspector at ``/``. It does not close *db*.
 
     Args:
         tokens: bearer token to tenant.
         hosts: the names that the application answers to (the header ``Host``); without it, to any.
+        all_tenants: show every tenant, not that of the token alone.
     """
     backend = TokenBackend(Tokens(tokens), db.tenant, FailureLimiter(Limits().unknown_tokens))
     shell = [] if hosts is None else [Middleware(HostMiddleware, hosts=hosts)]
@@ -65,7 +70,9 @@ def inspector_app(
         ),
     ]
     application = Starlette(
-        routes=inspector_routes(db, prefix="", shell=shell, for_tenants=for_tenants),
+        routes=inspector_routes(
+            db, prefix="", shell=shell, for_tenants=for_tenants, all_tenants=all_tenants
+        ),
         middleware=[
             Middleware(SecurityHeadersMiddleware),
             Middleware(AccessLogMiddleware),

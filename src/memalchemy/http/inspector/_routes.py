@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -17,17 +19,29 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memalchemy._bounds import parse_plain_json
 from memalchemy._cache import BoundedCache
 from memalchemy.database import Database
-from memalchemy.errors import Corrupt, InvalidArgument, KeyMissing, MemalchemyError, NotEncrypted
+from memalchemy.errors import (
+    CapabilityMissing,
+    Corrupt,
+    InvalidArgument,
+    KeyMissing,
+    MemalchemyError,
+    NotEncrypted,
+)
 from memalchemy.http import wire
 from memalchemy.http._offload import offload
+from memalchemy.http.inspector._sql import answer, describe_tables
 from memalchemy.http.inspector._static import StaticFiles
 from memalchemy.http.server._middleware import check_access, check_namespace_of_token, tenant_of
 from memalchemy.http.server._problems import Problem
 from memalchemy.http.server._resource import Resource
 from memalchemy.inspection import Inspector
+from memalchemy.keys import check_tenant
+from memalchemy.maintenance.stored_tenants import list_tenants
 
 TENANTS = 32
 """Tenants of which an `Inspector` is kept."""
+LISTED_TENANTS = 500
+"""Tenants that are named to whoever may see all of them."""
 CACHE_BYTES = 16 * 1024 * 1024
 """Bytes of states that the inspector of one tenant keeps."""
 MAX_LIMIT = 500
@@ -117,6 +131,13 @@ def _parse_pairs(value: str) -> dict[str, str]:
     if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
         raise InvalidArgument("metadata is a JSON object of texts")
     return found
+
+
+def _parse_tenant(value: str) -> str:
+    try:
+        return check_tenant(value)
+    except ValueError as error:
+        raise InvalidArgument(str(error)) from error
 
 
 def _parameters(**parsers: Callable[[str], Any]) -> dict[str, tuple[str, Callable[[str], Any]]]:
@@ -218,6 +239,12 @@ ENDPOINTS: dict[str, _Endpoint] = {
     "search": _endpoint_of_database(
         "search", "q", q=_parse_text, match=_parse_text, limit=_parse_limit
     ),
+    "tables": _Endpoint(lambda one: partial(describe_tables, one.db), {}),
+    "sql": _Endpoint(
+        lambda one: partial(answer, one.db),
+        _parameters(q=_parse_text, since=_parse_time),
+        frozenset({"q"}),
+    ),
 }
 """The routes below ``api/``, by their names."""
 
@@ -228,26 +255,41 @@ def inspector_routes(
     prefix: str,
     shell: Sequence[Middleware],
     for_tenants: Sequence[Middleware],
+    all_tenants: bool = False,
 ) -> list[Route]:
     """Return the routes of the inspector below *prefix*.
 
     Args:
         shell: the middleware in front of the page's files, which show nothing of any tenant.
         for_tenants: the middleware in front of what is read from the database.
+        all_tenants: show whoever has a token every tenant of *db*, not the token's alone.
     """
     inspectors: BoundedCache[str, Inspector] = BoundedCache(TENANTS)
 
-    def inspector_of(scope: Scope) -> Inspector:
-        name = tenant_of(scope) or db.tenant
+    def inspector_of(scope: Scope, asked: str | None) -> Inspector:
+        own = tenant_of(scope) or db.tenant
+        name = asked or own
+        if name != own and not all_tenants:
+            raise Problem(403, f"this token is for tenant {own!r} alone")
         of_tenant = db if name == db.tenant else db.for_tenant(name)
         return inspectors.get_or_put(name, lambda: Inspector(of_tenant, cache_bytes=CACHE_BYTES))
+
+    async def tenants_of_token(own: str) -> dict[str, Any]:
+        """Return the tenants that a token may see; ``more`` if there are others."""
+        found = [own]
+        if all_tenants:
+            with suppress(CapabilityMissing):  # row-level security shows the role one tenant
+                await db.check_sees_all_tenants("a list")
+                found = sorted({own, *await list_tenants(db, most=LISTED_TENANTS + 1)})
+        return {"tenants": found[:LISTED_TENANTS], "more": len(found) > LISTED_TENANTS}
 
     def api(name: str, endpoint: _Endpoint) -> Route:
         async def respond(request: Request) -> Response:
             check_access(request.scope, "read")
             check_namespace_of_token(request.scope, None)
             arguments = _parse_arguments(endpoint, request)
-            tree = await _call_inspector(endpoint.call(inspector_of(request.scope)), arguments)
+            inspector = inspector_of(request.scope, arguments.pop("tenant", None))
+            tree = await _call_inspector(endpoint.call(inspector), arguments)
             document = await offload(tree, lambda: wire.dumps(tree))
             return Response(document, headers={"Cache-Control": "no-store"}, media_type=wire.JSON)
 
@@ -263,7 +305,8 @@ def inspector_routes(
 
     files = Resource(f"{prefix}/", {"GET": StaticFiles()})
     nothing = Resource(f"{prefix}/api/", {"GET": unknown})
-    routes = [api(name, endpoint) for name, endpoint in ENDPOINTS.items()]
+    tenants = _Endpoint(lambda one: partial(tenants_of_token, one.db.tenant), {})
+    routes = [api(name, one) for name, one in (ENDPOINTS | {"tenants": tenants}).items()]
     routes += [
         Route(f"{prefix}/api/{{name:path}}", nothing, methods=["GET"], middleware=for_tenants),
         Route(f"{prefix}/{{file:path}}", files, methods=["GET"], middleware=shell),
@@ -297,6 +340,7 @@ def _parse_arguments(endpoint: _Endpoint, request: Request) -> dict[str, Any]:
         )
     except ValueError:
         raise Problem(400, "the query is percent-encoded UTF-8") from None
+    parameters = {"tenant": ("tenant", _parse_tenant), **endpoint.parameters}
     arguments: dict[str, Any] = {}
     namespace: list[str] = []
     given: set[str] = set()
@@ -304,10 +348,10 @@ def _parse_arguments(endpoint: _Endpoint, request: Request) -> dict[str, Any]:
         if name == "ns" and endpoint.namespace:
             namespace.append(value)
             continue
-        if name not in endpoint.parameters or name in given:
+        if name not in parameters or name in given:
             raise InvalidArgument(f"the parameter {name!r} is unknown here, or is given twice")
         given.add(name)
-        argument, parse = endpoint.parameters[name]
+        argument, parse = parameters[name]
         arguments[argument] = parse(value)
     if missing := endpoint.required - given:
         raise InvalidArgument(f"the parameter {min(missing)!r} is missing")

@@ -38,7 +38,8 @@ class Limits:
         running: requests that are worked on at once, but for searches and large bodies. More wait,
             and the tenants take turns.
         tenant_running: those of one tenant.
-        heavy: searches that are worked on at once, and as many requests with over 256 KiB of body.
+        heavy: searches, and queries in SQL, that are worked on at once, and as many requests with
+            over 256 KiB of body.
         tenant_heavy: those of one tenant, of either kind.
         pending_bytes: bytes of the bodies of all requests and answers at once. More are answered
             with 503.
@@ -260,6 +261,6 @@ class WorkSlots:
 
     def turns(self, path: str, body_bytes: int) -> Turns:
         """Return the places for a request."""
-        if path.endswith("/search"):
+        if path.endswith(("/search", "/api/sql")):
             return self._searches
         return self._large_bodies if body_bytes > LARGE_BODY else self._others

@@ -1,5 +1,7 @@
 // Reading from the server that served this page, and from no other.
 
+import { shownTenant } from "./router.js";
+
 const KEY = "memalchemy.token";
 let memory = null;
 
@@ -47,6 +49,11 @@ export function rememberTenant(tenant) {
   }
 }
 
+/** Forget all tokens but that of now: another server may answer at this address. */
+export function forgetTenants() {
+  ofTenants().clear();
+}
+
 /** Return the tenants whose tokens were given in this tab, or the token of one. */
 export function knownTenants(tenant = null) {
   return tenant === null ? [...ofTenants().keys()] : ofTenants().get(tenant) ?? null;
@@ -68,7 +75,7 @@ const onRefusal = new Set();
 export const whenRefused = (listener) => onRefusal.add(listener);
 
 /**
- * GET `api/<name>` with parameters; lists are repeated parameters, null is left out. "" is an id like any other.
+ * GET `api/<name>` of the shown tenant with parameters; lists are repeated parameters, null is left out. "" is an id like any other.
  *
  * Raises `Problem`, and the abort's own error if `signal` aborts.
  */
@@ -79,6 +86,7 @@ export async function get(name, parameters = {}, signal = null) {
     if (Array.isArray(value)) value.forEach((one) => url.searchParams.append(key, one));
     else if (value !== null && value !== undefined) url.searchParams.set(key, value);
   }
+  if (shownTenant() !== null) url.searchParams.set("tenant", shownTenant());
   const headers = { Accept: "application/json" };
   const sent = token();
   if (sent) headers.Authorization = `Bearer ${sent}`;

@@ -112,8 +112,11 @@ export function saveFile(name, text, type = "application/json") {
   setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
-/** Return rows as CSV. What a spreadsheet would take for a formula begins with an apostrophe. */
-export function csv(rows, columns) {
+/** Return rows, objects, as CSV. */
+export const csv = (rows, columns) => csvOf(columns, rows.map((row) => columns.map((name) => row[name])));
+
+/** Return rows, lists of values, as CSV. What a spreadsheet would take for a formula begins with an apostrophe. */
+export function csvOf(columns, rows) {
   const cell = (value) => {
     if (value === null || value === undefined) return "";
     if (typeof value === "number") return String(value);
@@ -121,5 +124,5 @@ export function csv(rows, columns) {
     const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
     return /[",\n\r]/.test(safe) ? `"${safe.replaceAll("\"", "\"\"")}"` : safe;
   };
-  return `${[columns, ...rows.map((row) => columns.map((name) => row[name]))].map((line) => line.map(cell).join(",")).join("\r\n")}\r\n`;
+  return `${[columns, ...rows].map((line) => line.map(cell).join(",")).join("\r\n")}\r\n`;
 }

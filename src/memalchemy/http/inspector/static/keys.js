@@ -11,6 +11,7 @@ const HELP = [
     [["g", "s"], "Store"],
     [["g", "m"], "Memories"],
     [["g", "u"], "Usage"],
+    [["g", "q"], "SQL (query)"],
     [["g", "f"], "Search (find)"],
     [["g", "b"], "Storage (bytes)"],
     [["l"], "Pause or continue live refresh"],
@@ -31,7 +32,7 @@ const HELP = [
   ]],
 ];
 
-const LEADS = { t: "threads", s: "store", m: "memories", u: "use", f: "search", b: "storage" };
+const LEADS = { t: "threads", s: "store", m: "memories", u: "use", q: "sql", f: "search", b: "storage" };
 
 const typing = (element) => element.matches?.("input:not([type=checkbox]), textarea, select") ?? false;
 

@@ -1,13 +1,13 @@
 // The frame around the views: navigation, the router, live refresh, keys, and the token.
 
-import { get, keepToken, knownTenants, rememberTenant, token, whenRefused } from "./api.js";
+import { forgetTenants, get, keepToken, knownTenants, rememberTenant, token, whenRefused } from "./api.js";
 import { describeDatabase } from "./commands.js";
 import { h, put, visible } from "./dom.js";
 import { icon, logo } from "./icons.js";
 import { Keys, themeButton } from "./keys.js";
 import { Live } from "./live.js";
 import { announcer, failure } from "./parts.js";
-import { href, parse } from "./router.js";
+import { href, nameTenant, parse, shownTenant } from "./router.js";
 import { signIn } from "./views/signin.js";
 import { threads } from "./views/threads.js";
 import { thread } from "./views/thread.js";
@@ -17,13 +17,15 @@ import { search } from "./views/search.js";
 import { storage } from "./views/storage.js";
 import { use } from "./views/use.js";
 import { person } from "./views/person.js";
+import { sql } from "./views/sql.js";
 
-const VIEWS = { threads, thread, store, item, memories, person, use, search, storage };
+const VIEWS = { threads, thread, store, item, memories, person, use, sql, search, storage };
 const NAVIGATION = [
   ["threads", "Threads", "threads", "g t"],
   ["store", "Store", "store", "g s"],
   ["memories", "Memories", "memories", "g m"],
   ["use", "Usage", "use", "g u"],
+  ["sql", "SQL", "sql", "g q"],
   ["search", "Search", "search", "g f"],
   ["storage", "Storage", "storage", "g b"],
 ];
@@ -33,6 +35,7 @@ const main = h("main", { id: "main", tabindex: -1 });
 const live = new Live();
 const themes = themeButton();
 const database = h("div.database");
+const brand = h("a.brand", { href: href("threads"), "aria-label": "memalchemy inspector" }, logo(), h("span", {}, "memalchemy"));
 const links = new Map();
 let current = null;
 let ending = new AbortController();
@@ -45,8 +48,7 @@ function frame() {
   })));
   const help = h("button.ghost", { type: "button", "aria-label": "Keyboard help", title: "Keyboard (?)", on: { click: () => keys.help() } }, icon("help"));
   const rail = h("header.rail", {},
-    h("a.brand", { href: href("threads"), "aria-label": "memalchemy inspector" }, logo(), h("span", {}, "memalchemy")),
-    database, navigation,
+    brand, database, navigation,
     h("div.rail-foot", {}, live.button, h("span.spacer"), themes.button, help));
   put(document.getElementById("app"), rail, main, announcer());
 }
@@ -55,45 +57,89 @@ const keys = new Keys({ toggleLive: () => live.toggle(), toggleTheme: () => them
 
 /** Say in the frame which database this is. */
 async function describe() {
+  const asked = shownTenant();
   try {
-    const overview = await get("overview");
+    const [overview, listed] = await Promise.all([get("overview"), get("tenants").catch(() => ({ tenants: [], more: false }))]);
+    if (asked !== shownTenant()) return overview;
     describeDatabase(overview);
     rememberTenant(overview.tenant);
+    // Of "default" an address says nothing, unless it was chosen among several.
+    if (overview.tenant !== "default" || shownTenant() !== null) enter(overview.tenant);
     const name = overview.database.replace(/^[a-z0-9+]+:\/+/, "").replace(/^.*@/, "");
     put(database, h("span.database-icon", {}, icon(overview.encrypted ? "lock" : "database")),
       h("span.database-text", {},
         h("bdi.database-name", { title: overview.database }, visible(name.split("/").pop() || name || overview.dialect)),
         h("span.muted", {}, `${overview.dialect}, read-only${overview.encrypted ? ", encrypted" : ""}`),
-        tenants(overview.tenant)));
+        tenants(overview.tenant, listed)));
     return overview;
-  } catch {
-    put(database);
+  } catch (error) {
+    put(database, error.status === 403 && asked !== null ? h("button.link", { type: "button", on: { click: leaveTenant } }, "To the token’s own tenant") : null);
     return null;
   }
 }
 
-/** The tenant that is shown, and the others whose tokens were given in this tab. */
-function tenants(shown) {
-  const known = knownTenants();
+/** The tenants that the token may see, and those whose tokens were given in this tab. */
+function tenants(shown, listed) {
+  const known = [...new Set([...listed.tenants, ...knownTenants(), shown])].sort();
+  const seesAll = listed.tenants.length > 1;
   if (known.length < 2 && shown === "default" && !asksForTokens) return null;
-  const select = h("select.select.tenants", { "aria-label": "Tenant" }, known.map((one) => h("option", { value: one, selected: one === shown }, `tenant ${one}`)), h("option", { value: "\n" }, "Another token…"));
+  const select = h("select.select.tenants", { "aria-label": "Tenant" }, known.map((one) => h("option", { value: one, selected: one === shown }, "tenant ", visible(one.slice(0, 64)))),
+    listed.more ? h("option", { disabled: true }, "others by --tenant") : null,
+    seesAll ? null : h("option", { value: "\n" }, "Another token…"));
   select.addEventListener("change", () => {
-    const other = select.value === "\n" ? null : knownTenants(select.value);
-    keepToken(other);
-    if (other === null) {
+    if (select.value === "\n") {
+      enter(null);
+      keepToken(null);
       askForToken();
       return;
     }
-    describe();
-    live.restart();
-    show();
+    const { name } = parse(location.hash);
+    location.hash = href(links.has(name) ? name : PARENTS[name] ?? "threads", { tenant: select.value });
   });
   return select;
+}
+
+/** Show the tenant that the token is for. */
+function leaveTenant() {
+  enter(null);
+  history.replaceState(history.state, "", href("threads"));
+  describe();
+  live.restart();
+  show();
+}
+
+/** Let all addresses name a tenant: one can send them to somebody. */
+function enter(tenant) {
+  nameTenant(tenant);
+  for (const [name, link] of links) link.setAttribute("href", href(name));
+  brand.setAttribute("href", href("threads"));
+  const { name, parameters } = parse(location.hash);
+  if (tenant === null) parameters.delete("tenant");
+  else if (!parameters.has("tenant")) parameters.set("tenant", tenant);
+  else return;
+  const query = String(parameters);
+  if (!/^#token=/.test(location.hash)) history.replaceState(history.state, "", `#/${name}${query ? `?${query}` : ""}`);
+}
+
+/** Show the tenant that the address names, with the token that was given for it. */
+function follow(parameters) {
+  const asked = parameters.get("tenant");
+  if (asked === null || asked === shownTenant()) {
+    if (shownTenant() !== null) enter(shownTenant());
+    return;
+  }
+  enter(asked);
+  const own = knownTenants(asked);
+  if (own !== null) keepToken(own);
+  current = null;
+  describe();
+  live.restart();
 }
 
 /** Show the view that the address names. */
 async function show() {
   const { name, parameters } = parse(location.hash);
+  follow(parameters);
   if (current?.name === name && current.view.update?.(parameters)) {
     mark(name);
     return;
@@ -136,6 +182,7 @@ Object.defineProperty(keys.actions, "view", { value: () => current?.view });
 function takeToken() {
   const found = /^#token=([^&]+)(?:&to=(.*))?$/s.exec(location.hash);
   if (!found) return;
+  forgetTenants();
   keepToken(decodeURIComponent(found[1]));
   history.replaceState(null, "", found[2] ? `#${decodeURIComponent(found[2])}` : href("threads"));
 }
@@ -166,6 +213,7 @@ function askForToken() {
 }
 
 takeToken();
+nameTenant(parse(location.hash).parameters.get("tenant"));
 frame();
 whenRefused(askForToken);
 addEventListener("hashchange", () => {

@@ -53,12 +53,12 @@ export async function during(place, signal, load, { rows = 6, kind = "line", qui
   }
 }
 
-/** A button that copies text, and says so. */
-export function copyButton(text, label = "Copy") {
-  const button = h("button.ghost.copy", { type: "button", "aria-label": label, title: label }, icon("copy"));
+/** A button that copies text, or what a function returns, and says so. */
+export function copyButton(text, label = "Copy", drawn = "copy") {
+  const button = h("button.ghost.copy", { type: "button", "aria-label": label, title: label }, icon(drawn));
   button.addEventListener("click", async () => {
     try {
-      await navigator.clipboard.writeText(text);
+      await navigator.clipboard.writeText(typeof text === "function" ? text() : text);
       announce("Copied");
     } catch {
       announce("The browser does not allow copying");
@@ -67,7 +67,7 @@ export function copyButton(text, label = "Copy") {
     put(button, icon("check"));
     button.classList.add("done");
     setTimeout(() => {
-      put(button, icon("copy"));
+      put(button, icon(drawn));
       button.classList.remove("done");
     }, 1400);
   });

@@ -1,4 +1,14 @@
-// Views by hash routes: "#/thread?thread=…&ns=…&at=…". Everything a view shows is in its address.
+// Views by hash routes: "#/thread?thread=…&ns=…&at=…". Everything a view shows is in its address, the tenant, too.
+
+let tenant = null;
+
+/** The tenant that addresses name; null is that of the token. */
+export const shownTenant = () => tenant;
+
+/** Let addresses name a tenant from now on. */
+export function nameTenant(name) {
+  tenant = name;
+}
 
 /** The address of a view; lists become repeated parameters, null is left out. "" is an id like any other. */
 export function href(name, parameters = {}) {
@@ -7,6 +17,7 @@ export function href(name, parameters = {}) {
     if (Array.isArray(value)) value.forEach((one) => query.append(key, one));
     else if (value !== null && value !== undefined) query.set(key, value);
   }
+  if (tenant !== null && !query.has("tenant")) query.set("tenant", tenant);
   const text = query.toString();
   return `#/${name}${text ? `?${text}` : ""}`;
 }

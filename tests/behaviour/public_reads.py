@@ -369,6 +369,11 @@ READS: dict[str, Read] = {
         _refusing(w.inspector.origins("t", at="c1")),
     ],
     "Inspector.person": lambda w: _refusing(w.inspector.person("ada")),
+    "Inspector.scope": lambda w: [
+        _refusing(w.inspector.scope(USERS)),
+        _refusing(w.inspector.scope(agent="ada")),
+        _refusing(w.inspector.scope(metadata={"user_id": "ada"})),
+    ],
     "Inspector.use": lambda w: _refusing(w.inspector.use()),
     "Inspector.thread": lambda w: [
         _refusing(w.inspector.thread("t")),

@@ -54,6 +54,9 @@ VIEWS: dict[str, tuple[str, Any, str]] = {
     "found": ("thread", thread(ANALYSIS, find="churn"), ".hit-message"),
     "use": ("use", (), ".days"),
     "person": ("person", {"name": "ada"}, ".erase"),
+    "agent": ("scope", {"agent": "desk"}, ".erase"),
+    "pair": ("scope", {"metadata": "agent=billing"}, ".erase"),
+    "namespace": ("scope", [("ns", "documents")], ".erase"),
     "transcript": ("thread", thread(REFUND, LANGGRAPH), ".message"),
     "timeline": ("thread", thread(BRANCHED, tab="timeline"), ".step-side h2"),
     "state": ("thread", thread(REFUND, LANGGRAPH, tab="state"), ".tree-card .node"),
@@ -406,7 +409,7 @@ def test_every_command_of_a_view_is_copied_and_every_file_is_saved(visit: Open) 
     opened = visit()
     page = opened.page
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    for view in ("threads", "transcript", "timeline", "diff", "store", "item", "search", "storage"):
+    for view in VIEWS:
         opened.open(*VIEWS[view][:2], ready=VIEWS[view][2])
         page.locator(".menu-button").click()
         for line in page.locator(".menu-row").all():
@@ -422,7 +425,10 @@ def test_every_command_of_a_view_is_copied_and_every_file_is_saved(visit: Open) 
         page.keyboard.press("Escape")
 
 
-COMMANDS = ("threads", "history", "show", "diff", "tail", "store", "search", "stats")
+COMMANDS = (
+    *("threads", "history", "show", "diff", "tail", "store", "search", "stats"),
+    *("sql", "usage", "messages", "tools"),
+)
 
 
 def test_the_commands_that_a_view_shows_run(visit: Open) -> None:
@@ -606,6 +612,43 @@ def test_all_that_is_known_of_a_person_and_the_commands_that_erase_it(visit: Ope
     assert "ada/parcel" in texts(page, ".thread-row .row-id")
 
 
+def test_all_that_is_known_of_a_scope_and_the_command_that_erases_it(visit: Open) -> None:
+    opened = visit()
+    page = opened.page
+    for parameters, commands in (
+        ({"agent": "analyst"}, ["forget --metadata agent=analyst"]),
+        ({"metadata": "user_id=grace"}, ["forget --metadata user_id=grace"]),
+        ([("ns", "documents"), ("ns", "policies")], ["forget --namespace documents/policies"]),
+        ({"ns": "langgraph"}, ["forget --namespace langgraph --threads"]),
+    ):
+        opened.open("scope", parameters, ready=".erase")
+        lines = page.locator(".erase-lines").inner_text().splitlines()
+        assert [" ".join(shlex.split(line)[3:]) for line in lines] == commands
+        for line in lines:
+            argv = [sys.executable, "-m", *shlex.split(line), "--dry-run"]
+            ran = subprocess.run(argv, capture_output=True, text=True)
+            assert (ran.returncode, ran.stderr) == (0, ""), line
+            assert not ran.stdout.startswith("0 ")
+
+
+def test_a_scope_is_typed_and_another_kind_is_chosen(visit: Open) -> None:
+    opened = visit()
+    page = opened.page
+    opened.open("person", {"name": "ada"}, ready=".erase")
+    page.get_by_role("button", name="Namespace", exact=True).click()
+    page.get_by_label("Namespace", exact=True).fill("documents/policies")
+    page.wait_for_selector(".erase")
+    assert page.url.endswith("#/scope?ns=documents&ns=policies")
+    page.reload()
+    page.wait_for_selector(".erase")
+    page.get_by_role("button", name="Metadata", exact=True).click()
+    page.get_by_label("Metadata, as key=value").fill("user_id=bob")
+    page.wait_for_selector(".thread-row")
+    opened.settle()
+
+    assert len(texts(page, ".thread-row")) == 9
+
+
 def test_use_is_drawn_by_day_model_and_tool_and_the_drawing_has_words(visit: Open) -> None:
     opened = visit()
     opened.open("use", ready=".days")
@@ -743,6 +786,9 @@ def test_hostile_content_is_shown_as_text_everywhere(visit: Open) -> None:
         ("threads", [("metadata", f"{SCRIPT}={IMAGE}"), ("q", SCRIPT)]),
         ("person", {"name": SCRIPT}),
         ("person", {"name": "eve"}),
+        ("scope", {"agent": SCRIPT}),
+        ("scope", {"metadata": f"{SCRIPT}={IMAGE}"}),
+        ("scope", [("ns", "ids"), ("ns", SCRIPT)]),
         ("use", ()),
         ("memories", ()),
         ("memories", {"kind": "episodes"}),

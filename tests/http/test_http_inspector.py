@@ -110,6 +110,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "origins": {"thread": "thread"},
     "use": {},
     "person": {"name": "ada"},
+    "scope": {"ns": "users"},
     "tables": {},
     "sql": {"q": "select role, text from messages"},
 }
@@ -145,6 +146,8 @@ async def test_every_route_answers_and_sends_no_statement_but_select(
         await ask("transcript", thread="thread", find="café", limit=2)
         await ask("transcript", thread="thread", ns="log", around=3, find="café", limit=2)
         await ask("transcript", thread="thread", ns="log", after=3, whole=1)
+        await ask("scope", agent="planner")
+        await ask("scope", metadata='{"user_id": "ada"}')
         for kind in ("facts", "episodes", "conversations", "long-term"):
             await ask("memories", kind=kind)
     assert not watch.complaints, watch.complaints

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from memalchemy import Checkpointer, Database, MemoryFact, Store, ThreadLog, UserMemoryStore
-from memalchemy.errors import MemalchemyError
+from memalchemy.errors import InvalidArgument, MemalchemyError
 from memalchemy.inspection import Inspector
 
 START = datetime(2026, 4, 1, 10, tzinfo=UTC)
@@ -109,6 +110,71 @@ async def test_all_that_is_known_of_a_person_is_found_and_nothing_of_others(
     threads = {(one["thread_id"], *one["namespace"]) for one in found["threads"]}
     assert threads == {(f"tagged {name}",), ("chat", "chats", name)}
     assert found["keys"] == ["user_id"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_all_that_is_known_of_an_agent_is_found_and_nothing_of_others(
+    db: Database, name: str
+) -> None:
+    store, checkpointer = Store(db), Checkpointer(db)
+    for who in (name, f"{name}x", "other"):
+        for key in ("agent", "agent_id"):
+            await checkpointer.save({}, f"{key} {who}", metadata={key: who})
+        said = [{"role": "assistant", "name": who, "content": "Hello"}]
+        await checkpointer.save({"messages": said}, f"spoken by {who}")
+        await checkpointer.save({}, f"for {who}", metadata={"user_id": who})
+        await store.put(("notes",), f"note of {who}", {"agent": who})
+        await store.put(("agents", who), "settings", {"text": who})
+
+    found = await Inspector(db).scope(agent=name)
+
+    assert [one["namespace"] for one in found["namespaces"]] == [["agents", name]]
+    assert [one["key"] for one in found["items"]] == [f"note of {name}"]
+    threads = {one["thread_id"] for one in found["threads"]}
+    assert threads == {f"agent {name}", f"agent_id {name}", f"spoken by {name}"}
+    assert found["keys"] == ["agent", "agent_id"]
+
+
+@pytest.mark.parametrize("value", ["billing", 42, True, "Ünal", "'; --"])
+async def test_all_that_has_a_pair_of_metadata_is_found(db: Database, value: Any) -> None:
+    store, checkpointer = Store(db), Checkpointer(db)
+    for topic in (value, "other", None):
+        await checkpointer.save({}, f"of {topic}", metadata={"topic": topic})
+        await store.put(("notes",), f"of {topic}", {"text": "note"}, {"topic": topic})
+    text = json.dumps(value) if not isinstance(value, str) else value
+
+    found = await Inspector(db).scope(metadata={"topic": text})
+
+    assert [one["thread_id"] for one in found["threads"]] == [f"of {value}"]
+    assert [one["key"] for one in found["items"]] == [f"of {value}"]
+    assert (found["keys"], found["namespaces"]) == (["topic"], [])
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_all_that_is_in_a_namespace_and_below_it_is_found(db: Database, name: str) -> None:
+    for place in (("shop", name), ("shop", name, "eu"), ("shop", f"{name}x"), ("other", name)):
+        await Store(db).put(place, "key", {"text": "an item"})
+        await ThreadLog(db, namespace=place).append("thread", [{"text": "an entry"}])
+
+    found = await Inspector(db).scope(("shop", name))
+
+    places = [["shop", name], ["shop", name, "eu"]]
+    assert [one["namespace"] for one in found["namespaces"]] == places
+    assert sorted(one["namespace"] for one in found["threads"]) == places
+    assert found["namespace"] == ["shop", name]
+
+
+async def test_a_scope_is_one_thing(db: Database) -> None:
+    inspector = Inspector(db)
+    for asked in (
+        {},
+        {"agent": "a", "namespace": ("b",)},
+        {"metadata": {"a": "1", "b": "2"}},
+        {"agent": "a", "metadata": {"b": "1"}},
+    ):
+        with pytest.raises(InvalidArgument, match="one of them"):
+            await inspector.scope(**asked)  # type: ignore[arg-type]
+    assert (await inspector.scope(agent="nobody"))["threads"] == []
 
 
 async def test_nobody_is_known_by_no_name(db: Database) -> None:

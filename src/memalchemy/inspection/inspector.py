@@ -16,8 +16,8 @@ from memalchemy.inspection._records import Record
 from memalchemy.inspection.changed_since import ItemScope, list_changes
 from memalchemy.inspection.diff import read_diff
 from memalchemy.inspection.entries import list_entries, read_entry
+from memalchemy.inspection.known import read_person, read_scope
 from memalchemy.inspection.memories import list_memories
-from memalchemy.inspection.person import read_person
 from memalchemy.inspection.search import KINDS, search
 from memalchemy.inspection.states import States, read_state_tree
 from memalchemy.inspection.step_digests import StepDigests
@@ -201,6 +201,26 @@ class Inspector:
         threads, of the 500 written last and of all whose ids have the name in them.
         """
         return await read_person(self._store, self._summaries, name)
+
+    async def scope(
+        self,
+        namespace: Iterable[str] = (),
+        *,
+        agent: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> Record:
+        """Return what is known of a namespace, an agent or a pair of metadata, as `person` does.
+
+        Of a namespace that is the items and threads in it and below it; of an agent, what is named
+        so or has the name in its metadata; of a pair, what has it in its metadata. Give one.
+        """
+        return await read_scope(
+            self._store,
+            self._summaries,
+            namespace=tuple(namespace),
+            agent=agent,
+            metadata=metadata or {},
+        )
 
     async def transcript(
         self,

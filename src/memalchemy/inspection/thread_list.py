@@ -19,10 +19,11 @@ from memalchemy.contracts import CheckpointInfo
 from memalchemy.database import Database
 from memalchemy.errors import InvalidArgument
 from memalchemy.inspection import _statements as statements
-from memalchemy.inspection._log_heads import query
+from memalchemy.inspection._log_heads import Namespace, query
 from memalchemy.inspection._records import Record, thread_record
 from memalchemy.inspection.thread_summaries import ThreadSummaries, ThreadSummary, read_newest
 from memalchemy.inspection.threads import HeadPage, list_thread_heads, log_contents, lower_ascii
+from memalchemy.keys import decode_namespace
 
 WINDOW = 500
 """Threads that a page looks through, at most, for what no index tells."""
@@ -109,6 +110,7 @@ class ThreadFilter:
             compared as a text.
         since, until: when the newest step or entry happened.
         waiting: only threads that wait for an answer.
+        below: only threads in this namespace and below it.
     """
 
     about: str = ""
@@ -116,6 +118,7 @@ class ThreadFilter:
     since: datetime | None = None
     until: datetime | None = None
     waiting: bool = False
+    below: Namespace = ()
 
     def __post_init__(self) -> None:
         if len(self.metadata) > METADATA:
@@ -127,10 +130,13 @@ class ThreadFilter:
                 raise InvalidArgument("a time has a time zone, such as 2026-11-29T00:00Z")
 
     def __bool__(self) -> bool:
-        return bool(self.about or self.metadata or self.since or self.until or self.waiting)
+        conditions = (self.about, self.metadata, self.since, self.until, self.waiting, self.below)
+        return any(conditions)
 
     def admits(self, row: _Row) -> bool:
         """Return whether a thread has the times and the metadata; its content is not looked at."""
+        if decode_namespace(row.head.namespace)[: len(self.below)] != self.below:
+            return False
         happened = row.happened_at
         if self.since is not None and happened < self.since:
             return False

@@ -2050,6 +2050,19 @@ class Inspector:
         threads, of the 500 written last and of all whose ids have the name in them.
         """
 
+    def scope(
+        self,
+        namespace: Iterable[str] = (),
+        *,
+        agent: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> Record:
+        """Return what is known of a namespace, an agent or a pair of metadata, as `person` does.
+
+        Of a namespace that is the items and threads in it and below it; of an agent, what is named
+        so or has the name in its metadata; of a pair, what has it in its metadata. Give one.
+        """
+
     def search(
         self,
         query: str,

@@ -197,6 +197,7 @@ ENDPOINTS: dict[str, _Endpoint] = {
     "origins": _endpoint_of_thread("origins", at=_parse_text),
     "use": _endpoint_of_database("use", framework=_parse_text, cursor=_parse_text),
     "person": _endpoint_of_database("person", "name", name=_parse_text),
+    "scope": _endpoint_of_store("scope", agent=_parse_text, metadata=_parse_pairs),
     "text": _endpoint_of_thread("text", "index", index=_parse_whole_number, at=_parse_text),
     "timeline": _endpoint_of_thread("timeline", cursor=_parse_text, limit=_parse_limit),
     "entries": _endpoint_of_thread("entries", before=_parse_whole_number, limit=_parse_limit),

@@ -38,6 +38,12 @@ export function namespaceWord(parts) {
   return !parts.length || !parts[0] || !parts.at(-1) ? `/${path}${parts.length ? "/" : ""}` : path;
 }
 
+/** Return the parts of a namespace that is written so. */
+export function namespaceParts(path) {
+  const inner = path.startsWith("/") ? path.slice(1).replace(/\/$/, "") : path;
+  return inner ? inner.split("/").map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~")) : [];
+}
+
 /** Return a command line of memalchemy for this database; null is left out, `["--name", value]` are options. */
 export function commandLine(...words) {
   const given = ["memalchemy", "--db", database.url || "URL", ...(database.tenant && database.tenant !== "default" ? ["--tenant", database.tenant] : []), ...words.flat()];

@@ -16,10 +16,10 @@ import { memories } from "./views/memories.js";
 import { search } from "./views/search.js";
 import { storage } from "./views/storage.js";
 import { use } from "./views/use.js";
-import { person } from "./views/person.js";
+import { person, scope } from "./views/known.js";
 import { sql } from "./views/sql.js";
 
-const VIEWS = { threads, thread, store, item, memories, person, use, sql, search, storage };
+const VIEWS = { threads, thread, store, item, memories, person, scope, use, sql, search, storage };
 const NAVIGATION = [
   ["threads", "Threads", "threads", "g t"],
   ["store", "Store", "store", "g s"],
@@ -29,7 +29,7 @@ const NAVIGATION = [
   ["search", "Search", "search", "g f"],
   ["storage", "Storage", "storage", "g b"],
 ];
-const PARENTS = { thread: "threads", item: "store", person: "memories" };
+const PARENTS = { thread: "threads", item: "store", person: "memories", scope: "memories" };
 
 const main = h("main", { id: "main", tabindex: -1 });
 const live = new Live();

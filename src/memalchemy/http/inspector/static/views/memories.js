@@ -63,7 +63,7 @@ export function memories({ root, parameters, signal, title, listen }) {
       kind = value;
       changed();
     })),
-    h("p.list-note", {}, h("a", { href: href("person") }, icon("user"), "All that is known of a person, and how to erase it")),
+    h("p.list-note", {}, h("a", { href: href("person") }, icon("user"), "All that is known of a person, an agent, a namespace, and how to erase it")),
     place);
   changed();
   listen(() => list.renew(), () => (kind === "conversations" ? null : { ns: [], below: true }));

@@ -21,7 +21,7 @@ export function sql({ root, parameters, signal, title }) {
 
   const box = h("textarea.sql-text", {
     "aria-label": "Query", spellcheck: "false", autocomplete: "off", autocapitalize: "off", wrap: "soft",
-    placeholder: "select role, text from messages", maxlength: 20000, data: { field: "" },
+    placeholder: "select thread, role, text from messages", maxlength: 20000, data: { field: "" },
   });
   box.value = parameters.get("q") ?? "";
   const run = h("button.button.primary", { type: "submit" }, "Run", h("kbd", { "aria-hidden": "true" }, "Ctrl ↵"));
@@ -34,7 +34,7 @@ export function sql({ root, parameters, signal, title }) {
       if (shown) ask();
     }))));
 
-  const line = (...options) => commandLine("sql", days ? ["--since", `${days}d`] : [], ...options, "--", oneLine(box.value.trim()) || "select role, text from messages");
+  const line = (...options) => commandLine("sql", days ? ["--since", `${days}d`] : [], ...options, "--", oneLine(box.value.trim()) || "select thread, role, time from messages");
   const menu = commandMenu({
     commands: () => [["The query", line()], ["All of its rows as CSV", line("--csv")]],
     files: () => (shown ? [

@@ -57,7 +57,7 @@ export function store({ root, parameters, signal, title, listen }) {
         ].filter(Boolean),
         files: () => [["The items below as JSON", () => saveFile("items.json", JSON.stringify(shown, null, 2))]],
       })),
-    ns.length ? h("p.list-note", {}, h("a", { href: href("person", { name: ns.at(-1) }) }, icon("user"), "All that is known of ", code(ns.at(-1), 40))) : null,
+    ns.length ? h("p.list-note", {}, "All that is known of ", h("a", { href: href("scope", { ns }) }, "this namespace"), ", or of the person ", h("a", { href: href("person", { name: ns.at(-1) }) }, code(ns.at(-1), 40))) : null,
     h("div.store-grid", {}, spaces,
       h("div.store-items", {}, h("div.ticks", {},
         tickAllWords(all, (yes) => {

@@ -97,7 +97,7 @@ export function thread({ root, parameters, signal, title, listen }) {
       h("p.thread-id", {}, code(id, 400), copyButton(id, "Copy the thread's id")),
       facts([
         ["Framework", framework(about.framework)],
-        about.agent ? ["Agent", visible(about.agent)] : null,
+        about.agent ? ["Agent", h("a", { href: href("scope", { agent: about.agent }) }, visible(about.agent))] : null,
         about.user ? ["User", h("a", { href: href("person", { name: about.user }) }, visible(about.user))] : null,
         about.checkpoints ? ["Steps", number(about.checkpoints)] : null,
         about.entries ? ["Entries", number(about.entries)] : null,
@@ -159,10 +159,32 @@ export function thread({ root, parameters, signal, title, listen }) {
       ];
     },
     files: () => [
+      ...filesOfTab(),
       ["Messages as JSON", async () => saveFile(`${id}.json`, JSON.stringify(await allMessages(), null, 2))],
       ["as Markdown", async () => saveFile(`${id}.md`, asMarkdown(about.title ?? id, await allMessages()), "text/markdown")],
     ],
   });
+
+  /** What the tab shows beside messages. */
+  function filesOfTab() {
+    if (about?.newest_id === null) return []; // a log of entries alone
+    const save = (name, ask) => async () => saveFile(`${id}-${name}.json`, JSON.stringify(await ask(), null, 2));
+    const [at, a, b] = ["at", "a", "b"].map((name) => now.get(name));
+    return {
+      timeline: [["Steps as JSON", save("steps", async () => {
+        const found = [];
+        for (let cursor = null; cursor !== undefined; ) {
+          const page = await steps.page(cursor);
+          found.push(...page.steps);
+          cursor = page.next ?? undefined;
+        }
+        return found;
+      })]],
+      state: [["The state’s first levels as JSON", save("state", () => get("state", { ...where, at }, signal))]],
+      diff: a && b ? [["The difference as JSON", save("difference", () => get("diff", { ...where, a, b, raw: 1 }, signal))]] : [],
+      writes: [["Writes as JSON", save("writes", () => get("writes", { ...where, at }, signal))]],
+    }[tabOf()] ?? [];
+  }
 
   /** Return all messages of the shown step, as far as a file should go. */
   async function allMessages() {

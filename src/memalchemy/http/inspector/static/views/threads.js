@@ -134,7 +134,7 @@ export function threads({ root, parameters, signal, title, listen }) {
         changed();
       }),
       period, add,
-      chosen.metadata.map((one) => h("span.filter-chip", {}, visible(one), h("button.ghost", {
+      chosen.metadata.map((one) => h("span.filter-chip", {}, h("a", { href: href("scope", { metadata: one }), title: "All that is known of it" }, visible(one)), h("button.ghost", {
         type: "button", "aria-label": `Remove ${one}`,
         on: {
           click: () => {

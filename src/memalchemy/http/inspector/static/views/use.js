@@ -1,7 +1,7 @@
 // What agents used: tokens, cost and calls of tools by day, model, tool and agent.
 
 import { get } from "../api.js";
-import { commandMenu, csv, saveFile } from "../commands.js";
+import { commandLine, commandMenu, csv, saveFile } from "../commands.js";
 import { h, s, put, visible } from "../dom.js";
 import { compact, money, number, plural, tokens } from "../format.js";
 import { choices, during, empty } from "../parts.js";
@@ -29,6 +29,10 @@ export function use({ root, parameters, signal, title }) {
   }
 
   const menu = commandMenu({
+    commands: () => {
+      const since = span === "all" ? [] : ["--since", `${span}d`];
+      return [["Answers by day and model", commandLine("usage", since, "--by", "day", "--by", "model")], ["Calls by tool", commandLine("tools", since, "--by", "tool")]];
+    },
     files: () => [
       ["Models by day as CSV", () => saveFile("models.csv", csv(sums.models, ["day", "model", "answers", "input_tokens", "output_tokens", "cached_tokens", "cost_usd"]), "text/csv")],
       ["Tools by day as CSV", () => saveFile("tools.csv", csv(sums.tools, ["day", "tool", "calls", "errors"]), "text/csv")],
@@ -171,6 +175,6 @@ function agentRows(rows) {
   const shown = [...byAgent].sort((a, b) => b[1].cost - a[1].cost || b[1].used - a[1].used || b[1].threads - a[1].threads).slice(0, 14);
   return h("div.md-table.plain-table", { tabindex: 0, role: "group", "aria-label": "Agents" }, h("table", {},
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Agent"), ["Threads", "Answers", "Tokens", "Cost"].map((name) => h("th.num", { scope: "col" }, name)))),
-    h("tbody", {}, shown.map(([name, row]) => h("tr", {}, h("td", {}, name === null ? h("span.muted", {}, "not named") : h("a", { href: href("threads", { q: name }) }, visible(name))),
+    h("tbody", {}, shown.map(([name, row]) => h("tr", {}, h("td", {}, name === null ? h("span.muted", {}, "not named") : h("a", { href: href("scope", { agent: name }) }, visible(name))),
       h("td.num", {}, number(row.threads)), h("td.num", {}, number(row.answers)), h("td.num", {}, row.used ? tokens(row.used) : "–"), h("td.num", {}, row.cost ? money(row.cost) : "–"))))));
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import merge
@@ -17,6 +18,8 @@ from memalchemy.inspection._log_heads import log_of
 from memalchemy.inspection._records import Record, step_record, time
 from memalchemy.inspection.inspector import Inspector
 from memalchemy.inspection.messages import message
+from memalchemy.inspection.states import channels_of_writes
+from memalchemy.inspection.transcript import read_added_by_steps
 from memalchemy.inspection.writes import INTERRUPT, NULL_TASK, RESUME, interrupts_of_write
 from memalchemy.keys import check_thread_id, decode_namespace
 from memalchemy.log import Log
@@ -28,6 +31,10 @@ LOGS = 100
 """Logs of a thread that `Activity.since` looks at first, those written last."""
 ROWS = 200
 """Rows of a log that `Activity.since` reads at once."""
+
+
+_DELETED: Record = {"total": None, "added": 0, "messages": [], "waiting": []}
+"""What a step added that was deleted since its row was read."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +94,7 @@ class Activity:
     ) -> None:
         self._inspector = inspector
         self._db = inspector.db
+        self._states = inspector._states
         self._thread_id = check_thread_id(thread_id)
         self._only = None if namespace is None else log_of(self._db, thread_id, namespace)
         self._seen: dict[str, _Seen] = {}
@@ -123,7 +131,7 @@ class Activity:
         """Return what was written since the last call, at most 200 rows of each log.
 
         If there is more, `is_behind` is set. A query if nothing was written; otherwise one more for
-        each log that was, and two or three for each step. Of a thread with more than 100 logs,
+        each log that was, and a few for each ten steps. Of a thread with more than 100 logs,
         those written last are looked at; all of them if the 100 have news.
         """
         found: list[list[_Row]] = []
@@ -179,6 +187,7 @@ class Activity:
 
     async def _to_records(self, rows: Sequence[_Row]) -> list[Record]:
         records: list[Record] = []
+        steps = await self._step_records(rows)
         for one in rows:
             shared = {
                 "thread_id": self._thread_id,
@@ -186,7 +195,7 @@ class Activity:
                 "position": one.row.seq,
             }
             if one.row.checkpoint_id is not None:
-                found = [await self._step_record(one)]
+                found = [steps[one.log, one.row.seq]]
             elif one.row.kind == "entry":
                 found = [await asyncio.to_thread(self._entry_record, one)]
             else:
@@ -195,11 +204,29 @@ class Activity:
         _mark_answered(records)
         return records
 
-    async def _step_record(self, one: _Row) -> Record:
-        row, namespace = one.row, decode_namespace(one.log.namespace)
-        info = CheckpointInfo(
+    async def _step_records(self, rows: Sequence[_Row]) -> dict[tuple[Log, int], Record]:
+        """Return the records of those rows that are steps; those of a log together."""
+        by_log: dict[Log, list[CheckpointInfo]] = {}
+        for one in rows:
+            if one.row.checkpoint_id is not None:
+                by_log.setdefault(one.log, []).append(self._info(one))
+        found: dict[tuple[Log, int], Record] = {}
+        for log, infos in by_log.items():
+            added = await self._added_messages(infos)
+            for info in infos:
+                record = added.get(info.checkpoint_id, _DELETED)
+                found[log, info.seq] = {
+                    "kind": "step",
+                    **step_record(info),
+                    **{name: record[name] for name in _DELETED},
+                }
+        return found
+
+    def _info(self, one: _Row) -> CheckpointInfo:
+        row = one.row
+        return CheckpointInfo(
             thread_id=self._thread_id,
-            namespace=namespace,
+            namespace=decode_namespace(one.log.namespace),
             checkpoint_id=row.checkpoint_id,
             parent_id=row.parent_id,
             seq=row.seq,
@@ -209,14 +236,17 @@ class Activity:
             stored_size=row.stored_size,
             occurred_at=row.occurred_at,
         )
-        record = {"kind": "step", **step_record(info)}
-        try:
-            added = await self._inspector.added_messages(
-                self._thread_id, namespace, at=row.checkpoint_id, whole=True
-            )
-        except NotFound:  # deleted since its row was read
-            added = {"total": None, "added": 0, "messages": [], "waiting": []}
-        return record | {name: added[name] for name in ("total", "added", "messages", "waiting")}
+
+    async def _added_messages(self, infos: Sequence[CheckpointInfo]) -> dict[str, Record]:
+        together = [info for info in infos if not channels_of_writes(info)]
+        found = await read_added_by_steps(self._states, together, whole=True)
+        for info in infos:
+            if channels_of_writes(info):
+                with suppress(NotFound):  # deleted since its row was read
+                    found[info.checkpoint_id] = await self._inspector.added_messages(
+                        info.thread_id, info.namespace, at=info.checkpoint_id, whole=True
+                    )
+        return found
 
     def _entry_record(self, one: _Row) -> Record:
         entry = entry_rows.to_entry(one.log, self._db.keyring, one.row)

@@ -26,7 +26,7 @@ from memalchemy.inspection.threads import (
     thread_records,
 )
 from memalchemy.inspection.tree import tree
-from memalchemy.keys import check_namespace, encode_namespace
+from memalchemy.keys import check_namespace, decode_namespace, encode_namespace
 from memalchemy.memory import MemoryFact
 from memalchemy.store import Store
 from memalchemy.threads import ThreadLog
@@ -145,14 +145,15 @@ async def _list_conversations(db: Database, cursor: str | None, limit: int) -> R
     after = None if cursor is None else after_head(cursor)
     page = partial(page_of_logs, db.dialect, "namespace")
     heads = await page_of_heads(db, page, binds, after, limit)
+    found = await thread_records(db, heads[:limit])
+    summaries = ThreadLog(db, namespace=(*decode_namespace(_CONVERSATIONS), SUMMARY))
+    newest = await summaries.read_threads([one["thread_id"] for one in found], newest=True)
     records = []
-    for record in await thread_records(db, heads[:limit]):
-        namespace = (*record["namespace"], SUMMARY)
-        newest = await ThreadLog(db, namespace=namespace).tail(record["thread_id"], 1)
+    for record in found:
         summary = None
-        if newest:
+        for entry in newest.get(record["thread_id"], ()):
             with suppress(TypeError):
-                summary = StoredSummary(**newest[0].value).text
+                summary = StoredSummary(**entry.value).text
         records.append(
             {
                 "thread_id": record["thread_id"],

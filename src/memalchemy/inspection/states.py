@@ -94,15 +94,25 @@ class States:
                 self._loaded.put(key, loaded)
         return loaded
 
+    async def load_listed(self, log: Log, ids: Iterable[str]) -> dict[str, LoadedState]:
+        """Return the states of some checkpoints of a log by their ids, read together.
+
+        Those that are gone are left out. Channels that earlier steps' writes make up are as they
+        are stored: see `channels_of_writes`.
+        """
+        namespace = decode_namespace(log.namespace)
+        found: dict[str, LoadedState] = {}
+        snapshots = checkpointer_of(self.db, log).snapshots(log.thread_id, list(ids))
+        async for one in snapshots:
+            messages = await asyncio.to_thread(messages_of, one.state, namespace)
+            found[one.checkpoint_id] = LoadedState(one.state, 0, messages)
+        return found
+
     async def _with_channels_of_writes(self, log: Log, info: CheckpointInfo, state: Any) -> Any:
         """Return a state with those channels that earlier steps' writes make up."""
         if not isinstance(state, dict):
             return state
-        declared = [
-            name
-            for view in views_of(info.namespace)
-            for name in view.channels_of_writes(info.metadata)
-        ]
+        declared = channels_of_writes(info)
         wanted = {name for name in declared if is_empty(state.get(name))}
         if not wanted:
             return state
@@ -133,6 +143,12 @@ class States:
             path.append(current)
             current = parents.pop(current)
         return path
+
+
+def channels_of_writes(info: CheckpointInfo) -> list[str]:
+    """Return the channels of a state that earlier steps' writes make up."""
+    views = views_of(info.namespace)
+    return [name for view in views for name in view.channels_of_writes(info.metadata)]
 
 
 def checkpointer_of(db: Database, log: Log) -> Checkpointer:

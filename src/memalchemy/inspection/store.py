@@ -28,6 +28,8 @@ from memalchemy.store.read import decode_item_value
 
 COUNTED_BELOW = 1_000
 """Items of each namespace in a list that are counted, at most."""
+NAMESPACES_AT_ONCE = 100
+"""Namespaces that are read at once to find those right below one."""
 SORTED = 5_000
 """Items below a namespace up to which they are sorted by time."""
 SMALL = 64 * 1024
@@ -56,12 +58,11 @@ async def list_child_namespaces(
         after = check_namespace(decode_cursor("namespaces", cursor, (list,))[0])
     children: list[Namespace] = []
     while len(children) <= limit:
-        child = await _next_child(store, top, after)
-        if child is None:
+        found = await _next_children(store, top, after)
+        children += [one for one in found if internal or not holds_internal_items(one)]
+        if not found:
             break
-        if internal or not holds_internal_items(child):
-            children.append(child)
-        after = (*child, _LAST)
+        after = (*found[-1], _LAST)
     records = []
     for child in children[:limit]:
         items = await count_items_up_to(
@@ -231,9 +232,10 @@ def _item_key_binds(db: Database, namespace: Namespace, key: str) -> dict[str, A
     return {"k_tenant": db.tenant, "k_namespace": path, "k_key": key}
 
 
-async def _next_child(store: Store, top: Namespace, after: Namespace | None) -> Namespace | None:
-    found = await store.list_namespaces(top, 2, after=after or top)
-    return next((one[: len(top) + 1] for one in found if len(one) > len(top)), None)
+async def _next_children(store: Store, top: Namespace, after: Namespace | None) -> list[Namespace]:
+    """Return some namespaces right below one, in order; the next ones stand behind the last."""
+    found = await store.list_namespaces(top, NAMESPACES_AT_ONCE, after=after or top)
+    return list(dict.fromkeys(one[: len(top) + 1] for one in found if len(one) > len(top)))
 
 
 async def _require_item(store: Store, namespace: Namespace, key: str) -> StoreItem:

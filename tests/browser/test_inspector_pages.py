@@ -43,8 +43,9 @@ def thread(name: str, namespace: tuple[str, ...] = (), **more: str) -> list[tupl
 
 
 CALLS = """select name as tool, agent, count(*) as calls,
-  round(avg(duration_ms) / 1000, 1) as seconds, max(time) as last
-from tool_calls group by all order by calls desc"""
+  count(*) filter (error) as errors, max(time)::date as last
+from tool_calls where agent is not null
+group by all order by calls desc"""
 VIEWS: dict[str, tuple[str, Any, str]] = {
     "threads": ("threads", (), ".thread-row"),
     "waiting": ("threads", {"waiting": "1"}, ".thread-row"),

@@ -129,8 +129,7 @@ async def test_a_filter_and_many_hits_elsewhere_do_not_change_a_ranking(db: Data
 
 @pytest.fixture
 def few_candidates(monkeypatch: pytest.MonkeyPatch) -> int:
-    for module in ("memalchemy.search.text", "memalchemy.store.item_search"):
-        monkeypatch.setattr(f"{module}.CANDIDATES", 4)
+    monkeypatch.setattr("memalchemy.search.text.CANDIDATES", 4)
     return 4
 
 

@@ -47,6 +47,8 @@ BINDS: dict[str, Any] = LOG.head_binds() | {
     "p_active_at": datetime(2100, 1, 1, tzinfo=UTC),
     "p_thread_id": "deep",
     "p_terms": 1,
+    "p_most": 200,
+    "p_beyond": 201,
     "match_key": "number",
     "match_value": "7",
     "tenant": encode_id("default"),
@@ -122,16 +124,20 @@ def test_metadata_is_answered_by_its_index(planner: Planner, kind: str, mode: st
     assert "ix_checkpoints_meta" in plan.indexes
 
 
+RARE = pytest.mark.parametrize("rare", [False, True], ids=["of any", "of rare ones"])
 ONE = pytest.mark.parametrize("one", [True, False], ids=["of one term", "of several"])
 
 
 @MODES
 @ONE
-def test_a_word_is_found_through_the_text_index(planner: Planner, one: bool, mode: str) -> None:
+@RARE
+def test_a_word_is_found_through_the_text_index(
+    planner: Planner, rare: bool, one: bool, mode: str
+) -> None:
     terms = planner.memalchemy.text.terms(query_terms("word1234"))
 
     statement = search_checkpoints(
-        planner.memalchemy, scope="namespace", weighed=True, one=one, last_stored=False
+        planner.memalchemy, scope="namespace", weighed=True, one=one, rare=rare, last_stored=False
     )
 
     plan = planner.plan(statement, mode, terms=terms)
@@ -141,12 +147,13 @@ def test_a_word_is_found_through_the_text_index(planner: Planner, one: bool, mod
 
 
 @ONE
+@RARE
 def test_a_word_of_any_namespace_is_found_through_the_text_index_however_often_one_asks(
-    planner: Planner, one: bool
+    planner: Planner, rare: bool, one: bool
 ) -> None:
     terms = planner.memalchemy.text.terms(query_terms("word1234"))
     statement = search_checkpoints(
-        planner.memalchemy, scope="below", weighed=True, one=one, last_stored=False
+        planner.memalchemy, scope="below", weighed=True, one=one, rare=rare, last_stored=False
     )
 
     plan = planner.plan(statement, "auto", terms=terms, k_beyond="0")
@@ -159,7 +166,7 @@ def test_a_word_of_any_namespace_is_found_through_the_text_index_however_often_o
 @pytest.mark.parametrize("scope", ["below", "namespace"])
 def test_the_newest_steps_are_read_through_indexes(planner: Planner, scope: str, mode: str) -> None:
     statement = search_checkpoints(
-        planner.memalchemy, scope=scope, weighed=True, one=True, last_stored=True
+        planner.memalchemy, scope=scope, weighed=True, one=True, rare=False, last_stored=True
     )
 
     plan = planner.plan(statement, mode, terms=["'said'"], k_beyond="0", p_offset=0)

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ BINDS: dict[str, Any] = scope_binds("default", "/space 7/", below=True) | {
     "p_limit": 20,
     "p_offset": 0,
     "p_terms": 1,
+    "p_most": 200,
+    "p_beyond": 201,
     "p_after_key": "key 7",
     "p_key": "key 7",
     "p_namespace": "/space 7/",
@@ -73,22 +76,13 @@ def statements(d: Dialect) -> dict[str, tuple[Executable, dict[str, Any]]]:
         "keys of a namespace": (read.list_keys(d, after=True), {}),
         "the newest": (read.list_items(d, order="newest", below=False, after=True), {}),
         "items by key, below": (read.list_items(d, order="key", below=True, after=True), {}),
-        "a word": (
-            search_items(d, below=False, weighed=True, one=True, words=False),
-            terms | scope,
-        ),
-        "a word, unranked": (
-            search_items(d, below=False, weighed=False, one=True, words=False),
-            terms | scope,
-        ),
-        "words": (
-            search_items(d, below=False, weighed=True, one=False, words=False),
-            terms | scope,
-        ),
-        "words, unranked": (
-            search_items(d, below=False, weighed=False, one=False, words=False),
-            terms | scope,
-        ),
+        **{
+            f"{'a word' if one else 'words'}{', unranked' * (not weighed)}{', rare' * rare}": (
+                search_items(d, below=False, weighed=weighed, one=one, rare=rare),
+                terms | scope,
+            )
+            for one, weighed, rare in product((True, False), repeat=3)
+        },
         "fields": (narrowed_items(d, below=False), narrowed),
         "a range": (narrowed_items(d, below=False), within),
         "namespaces": (read.list_paths(d), {}),
@@ -140,13 +134,14 @@ def test_postgresql_plans_a_search_by_words_once_however_often_one_searches(
     scope = d.text.item_scope_binds("default", "/space 7/", False, [])
     terms = d.text.terms(query_terms(words))
 
-    statement = search_items(d, below=False, weighed=True, one=" " not in words, words=False)
+    for rare in (False, True):
+        statement = search_items(d, below=False, weighed=True, one=" " not in words, rare=rare)
 
-    plan = planner.plan(statement, "auto", terms=terms, **scope)
+        plan = planner.plan(statement, "auto", terms=terms, **scope)
 
-    assert plan.is_generic
-    assert "ix_store_items_search" in plan.indexes
-    assert not plan.scanned
+        assert plan.is_generic
+        assert "ix_store_items_search" in plan.indexes
+        assert not plan.scanned
 
 
 @pytest.fixture(scope="module")

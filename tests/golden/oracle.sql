@@ -3161,7 +3161,7 @@ WHERE (deltas.log_id, deltas.seq) IN (
           seq VARCHAR2(4000) PATH '$[1]')) each_) listed)
 AND deltas.kind IN ('entry')
 
--- search.text.search_checkpoints(scope=namespace, weighed=False, one=False, last_stored=False)
+-- search.text.search_checkpoints(scope=namespace, weighed=False, one=False, rare=False, last_stored=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -3233,7 +3233,7 @@ FROM best
 ORDER BY best.weight DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_entries(scope=namespace, weighed=False, one=False)
+-- search.text.search_entries(scope=namespace, weighed=False, one=False, rare=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -3304,7 +3304,7 @@ SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.weight A
 FROM best
 ORDER BY best.weight DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_items(below=False, weighed=False, one=False, words=False)
+-- search.text.search_items(below=False, weighed=False, one=False, rare=False, words=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,

@@ -3956,7 +3956,7 @@ WHERE (deltas.log_id, deltas.seq) IN (
     FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
 AND deltas.kind IN ('entry')
 
--- search.text.search_checkpoints(scope=namespace, weighed=False, one=False, last_stored=False)
+-- search.text.search_checkpoints(scope=namespace, weighed=False, one=False, rare=False, last_stored=False)
 WITH hits AS (
   SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
@@ -4033,7 +4033,7 @@ FROM best
 ORDER BY best.weight DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_entries(scope=namespace, weighed=False, one=False)
+-- search.text.search_entries(scope=namespace, weighed=False, one=False, rare=False)
 WITH hits AS (
   SELECT found.term AS term, found.log_id AS log_id, found.seq AS seq
   FROM (
@@ -4110,7 +4110,7 @@ SELECT best.log_id, best.seq, best.thread_id, best.namespace,
 FROM best
 ORDER BY best.weight DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_items(below=False, weighed=False, one=False, words=False)
+-- search.text.search_items(below=False, weighed=False, one=False, rare=False, words=False)
 WITH hits AS (
   SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,

@@ -3552,7 +3552,7 @@ WHERE (deltas.log_id, deltas.seq) IN (
   FROM listed)
 AND deltas.kind IN ('entry')
 
--- search.text.search_checkpoints(scope=namespace, weighed=False, one=False, last_stored=False)
+-- search.text.search_checkpoints(scope=namespace, weighed=False, one=False, rare=False, last_stored=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT value AS query, (
@@ -3638,7 +3638,7 @@ FROM best
 ORDER BY best.weight DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_entries(scope=namespace, weighed=False, one=False)
+-- search.text.search_entries(scope=namespace, weighed=False, one=False, rare=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT value AS query, (
@@ -3723,7 +3723,7 @@ SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.weight A
 FROM best
 ORDER BY best.weight DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_items(below=False, weighed=False, one=False, words=False)
+-- search.text.search_items(below=False, weighed=False, one=False, rare=False, words=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT value AS query, (

@@ -54,7 +54,6 @@ MAY_ASK: dict[str, str] = {
     "memory/_encryption.py": "names of texts are made with the key, and differ by namespace then",
     "memory/user_memory.py": "names of facts are made with the key, and older ones without it",
     "store/item_reader.py": "a decrypted value has another size, and words are read to be held",
-    "store/item_search.py": "words by which items are ranked are read only to be held to something",
     "search/vectors.py": "vectors that were compared in memory are read once more to be proven",
     "checkpoints/citus.py": "the rows of a held state are read without what proves them",
 }

@@ -15,7 +15,6 @@ the state before it had not.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -102,20 +101,23 @@ def words_in(stored: str | None) -> list[str]:
 def occurrences_at(stored: str, start: int, place: int) -> int:
     """Return how many occurrences a token at *place* stands for, in a search text from *start*."""
     mark = stored.rfind(MARK, start, place)
-    return 1 if mark < 0 else mark - max(stored.rfind(" ", start, mark), start - 1)
+    if mark <= start or stored[mark - 1] != MARK:
+        return 1
+    return mark - max(stored.rfind(" ", start, mark), start - 1)
 
 
 def number_of_words(stored: str) -> int:
     """Return the number of tokens of a search text, repetitions included, and one for its mark."""
     number = stored.count(" ") + 1
-    if (more_marks := stored.count(f" {MARK}")) or stored.startswith(MARK * 2):
-        number -= more_marks
-        for marks, words in _REPEATED.findall(stored):
-            number += (len(marks) - 1) * (words.count(" ") + 1)
+    if not stored.startswith(MARK):
+        return number
+    # What occurs once, the most of a text as a rule, is behind a single mark.
+    repeated, once, _ = stored.partition(f" {MARK} ")
+    runs = repeated[1:].split(f" {MARK}")
+    number -= len(runs) if once else len(runs) - 1
+    for run in runs:  # all its marks but the first, then its words
+        number += run.find(" ") * run.count(" ")
     return number
-
-
-_REPEATED = re.compile(f"({MARK}{MARK}+) ([^{MARK}]*[^{MARK} ])")
 
 
 def is_cut(stored: str) -> bool:

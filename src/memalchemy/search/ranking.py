@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -79,13 +80,18 @@ class Ranking:
         # What holds all terms comes before all that holds some: its score is not below theirs.
         most = max((one for one in coverages if one < WHOLE), default=0.0)
         whole_share = min(share, 1 - most**COVERAGE_POWER)
+        parts: dict[float, tuple[float, float]] = {}
+        for coverage in set(coverages):
+            highest = self._most * coverage**COVERAGE_POWER
+            parts[coverage] = highest, highest * (whole_share if coverage >= WHOLE else share)
         scores = [
-            self._most * coverage**COVERAGE_POWER * (1 - of_bm25 * (1 - weight / best))
-            for coverage, weight in zip(coverages, weights, strict=True)
-            for of_bm25 in (whole_share if coverage >= WHOLE else share,)
+            highest - of_bm25 * (1 - weight / best)
+            for weight, (highest, of_bm25) in zip(
+                weights, map(parts.__getitem__, coverages), strict=True
+            )
         ]
         # Sorting is stable: rows of equal score stay in the order of SQL.
-        order = sorted(range(len(rows)), key=lambda at: -scores[at])
+        order = sorted(range(len(rows)), key=scores.__getitem__, reverse=True)
         return [(scores[at], rows[at]) for at in order]
 
 
@@ -107,10 +113,13 @@ class Passes:
     def next(self) -> tuple[WordQuery, Ranking] | None:
         """Return the query of the next pass and its ranking, if there is one."""
         while self._queries:
-            query = self._queries.pop(0)
-            is_last = not self._queries
-            if query and not (is_last and self._hits >= ENOUGH):
-                most = min(OTHER_FORMS if is_last else 1.0, self._least)
+            query, highest = self._queries.pop(0), 1.0
+            if query and query.is_of_other_forms:
+                if self._hits >= ENOUGH:
+                    return None
+                query, highest = replace(query, is_rare=self._hits > 0), OTHER_FORMS
+            if query:
+                most = min(highest, self._least)
                 return query, Ranking(query.terms, most, frozenset(self._seen))
         return None
 
@@ -135,13 +144,16 @@ def bm25_weights(terms: Sequence[Term], texts: Sequence[str | None]) -> list[flo
     filled = [text or "" for text in texts]
     lengths = [number_of_words(text) for text in filled]
     average = sum(lengths) / len(lengths)
-    dampings = [SATURATION * (length / average) ** LENGTH_POWER for length in lengths]
+    damping_of = {
+        length: SATURATION * (length / average) ** LENGTH_POWER for length in set(lengths)
+    }
+    dampings = [damping_of[length] for length in lengths]
     # All texts are searched at once.
     joined = _with_ascii_lowered(f" {' '.join(filled)} ")
     ends = list(accumulate((len(text) + 1 for text in filled), initial=0))
     weights, least = [0.0] * len(filled), math.inf
     for term in terms:
-        counts: Counter[int] = Counter()
+        counts: defaultdict[int, int] = defaultdict(int)
         for place in _places_of_term(joined, term):
             at = bisect(ends, place) - 1
             counts[at] += occurrences_at(joined, ends[at], place)

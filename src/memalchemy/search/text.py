@@ -31,6 +31,7 @@ from sqlalchemy import (
     FromClause,
     Integer,
     Select,
+    SelectBase,
     Text,
     and_,
     bindparam,
@@ -56,6 +57,9 @@ from memalchemy.statements import Answer, Program, statement
 CANDIDATES = 500
 """Rows that BM25 orders; those beyond follow in the order of SQL."""
 
+FORM_CANDIDATES = 50
+"""The same of rows that hold other forms of the words only: they are all alike but for a little."""
+
 SIZE_STEP = 8
 """Bytes, of a word or two, by which items that are about as long differ."""
 
@@ -77,33 +81,32 @@ _ITEM_ORDER = (*_ITEM, "updated_at", "expires_at")
 
 @statement(
     proves="item",
+    signed_form="words",
     below=(False, True),
     weighed=(False, True),
     one=(False, True),
+    rare=(False, True),
     words=(False, True),
 )
 def search_items(
-    dialect: Dialect, below: bool, weighed: bool, one: bool, words: bool
-) -> Executable | None:
+    dialect: Dialect, below: bool, weighed: bool, one: bool, rare: bool, words: bool
+) -> Executable:
     """``namespace, key`` of items that hold a term, and ``score``, their share of the query.
 
     They are ordered by share, then the shortest first, as BM25 orders most of them, and of those
     that are about as long the newest. With *weighed* a row also has the ``opening`` of its search
     text, and the whole item as `stored` has it if there are at most `FULL_ROWS` rows; otherwise
-    those columns are NULL. A whole item has its *words*, if they are wanted. *one* is for queries
-    of one term. Binds ``terms``, ``p_terms`` (their number), `scope_binds`, `Dialect.item_scope`,
-    ``p_limit``, ``p_offset``.
+    those columns are NULL. With *words* a whole item has its words, too. *one* is for queries of
+    one term, *rare* for terms that at most ``p_most`` items hold. Binds those of `WordQuery.binds`,
+    `scope_binds`, `Dialect.item_scope`, ``p_limit``, ``p_offset``.
     """
-    if words and not weighed:
-        return None
     whole = (*STORED, *(ITEM.words if words else ()))
     # Without grouping a row can be carried along; otherwise it is read again.
     is_carried = one and weighed and dialect.statements.rowid(ITEMS) is None
     carried = dict.fromkeys((*whole, "search_text") if is_carried else _ITEM_ORDER)
     hits = dialect.text.item_hits(below, [*(ITEMS.c[name] for name in carried), _size(dialect)])
-    found, asked = _weigh_terms(
-        hits, [column.name for column in hits.c if column.name != "term"], one
-    )
+    columns = [column.name for column in hits.c if column.name != "term"]
+    found, asked = _weigh_terms(dialect, hits, columns, one, rare)
     best = dialect.statements.materialized(_best_items(dialect, found, below), "best")
     score = (cast(best.c.weight, Float) / asked).label("score")
     query: Select[Any] = select(*(best.c[name] for name in _ITEM), score)
@@ -263,6 +266,22 @@ def _counted(hits: FromClause) -> Executable:
     return select(hits.c.term, func.count().label("occurrences")).group_by(hits.c.term)
 
 
+def choose_terms(
+    dialect: Dialect, query: WordQuery, counting: Executable, binds: Mapping[str, Any]
+) -> Program[WordQuery]:
+    """Return the query with the rarest of its terms, if they have to be chosen."""
+    if not query.is_long:
+        return query
+    rows = yield counting, {**binds, **query.binds(dialect)}
+    return query.rarest(dialect, {row.term: row.occurrences for row in rows})
+
+
+def first_page(query: WordQuery) -> dict[str, int]:
+    """Return the binds of the page that BM25 orders."""
+    candidates = min(CANDIDATES, FORM_CANDIDATES) if query.is_of_other_forms else CANDIDATES
+    return {"p_limit": candidates, "p_offset": 0}
+
+
 class LogSearch(NamedTuple):
     """The statements of a search in the rows of logs: of entries, or of checkpoints."""
 
@@ -286,11 +305,8 @@ def find_in_logs(
 
     Rows that are deleted between two statements are left out.
     """
-    # Of a row that has to hold all terms none may be left out.
-    if query.is_long:
-        counting = count_log_terms(dialect, below=_is_below(scope))
-        rows = yield counting, {**binds, **query.binds(dialect)}
-        query = query.rarest(dialect, {row.term: row.occurrences for row in rows})
+    counting = count_log_terms(dialect, below=_is_below(scope))
+    query = yield from choose_terms(dialect, query, counting, binds)
     passes, found = Passes(query), list[ScoredRow]()
     while len(found) < limit and (wanted := passes.next()) is not None:
         more = yield from _one_pass(dialect, *wanted, binds, limit - len(found), looks)
@@ -312,7 +328,7 @@ def _one_pass(
     looks: LogSearch,
 ) -> Program[list[ScoredRow]]:
     found, weighed = list[ScoredRow](), True
-    page = {**query.binds(dialect), "p_limit": CANDIDATES, "p_offset": 0}
+    page = {**query.binds(dialect), **first_page(query)}
     while len(found) < limit:
         rows = yield from looks.search(weighed, query, {**binds, **page})
         ranked = ranking.rank(rows, _log_key)[: limit - len(found)]
@@ -346,16 +362,25 @@ _ENTRY = (
 )
 
 
-@statement(proves=("entry", "words"), scope=LOG_SCOPES, weighed=(False, True), one=(False, True))
-def search_entries(dialect: Dialect, scope: str, weighed: bool, one: bool) -> Executable:
+@statement(
+    proves=("entry", "words"),
+    scope=LOG_SCOPES,
+    weighed=(False, True),
+    one=(False, True),
+    rare=(False, True),
+)
+def search_entries(
+    dialect: Dialect, scope: str, weighed: bool, one: bool, rare: bool
+) -> Executable:
     """Entries that hold a term, and ``score``, their share of the query.
 
     They are ordered by share, then by newest. With *weighed* a row also has the ``opening`` of its
     search text, and the whole entry if there are at most `FULL_ROWS` rows; otherwise those columns
-    are NULL. *one* is for queries of one term. Binds those of `search_scope`, ``p_limit``,
-    ``p_offset``.
+    are NULL. *one* is for queries of one term, *rare* for terms that at most ``p_most`` rows hold.
+    Binds those of `WordQuery.binds` and `search_scope`, ``p_limit``, ``p_offset``.
     """
-    found, asked = _weigh_terms(dialect.text.log_hits(_is_below(scope)), _LOG_ROW, one)
+    hits = dialect.text.log_hits(_is_below(scope))
+    found, asked = _weigh_terms(dialect, hits, _LOG_ROW, one, rare)
     order = (DELTAS.c.stored_at.desc(), DELTAS.c.seq.desc(), THREADS.c.thread_id.desc())
     chosen = (
         select(
@@ -410,8 +435,8 @@ def find_entries(
     """Return the best *limit* entries, as rows with the columns of a hit, each with its score."""
 
     def search(weighed: bool, query: WordQuery, binds: Mapping[str, Any]) -> Program[Answer]:
-        statement = search_entries(dialect, scope=scope, weighed=weighed, one=query.is_one)
-        return (yield statement, binds)
+        build = partial(search_entries, dialect, scope=scope, weighed=weighed)
+        return (yield build(one=query.is_one, rare=query.is_rare), binds)
 
     looks = LogSearch(search, read_found_entries(dialect), lambda row: row.codec is not None)
     return find_in_logs(dialect, query, scope, binds, limit, looks)
@@ -425,26 +450,28 @@ def find_entries(
     scope=LOG_SCOPES,
     weighed=(False, True),
     one=(False, True),
+    rare=(False, True),
     last_stored=(False, True),
 )
 def search_checkpoints(
-    dialect: Dialect, scope: str, weighed: bool, one: bool, last_stored: bool
+    dialect: Dialect, scope: str, weighed: bool, one: bool, rare: bool, last_stored: bool
 ) -> Executable | None:
     """Checkpoints that hold a term, and ``score``, their share of the query.
 
     They are ordered by share, then by newest. With *weighed* a row also has the ``opening`` of its
     search text, and the columns of a hit if there are at most `FULL_ROWS` rows; otherwise those
-    columns are NULL. Binds those of `search_scope`, ``p_limit``, ``p_offset``.
+    columns are NULL. Binds those of `WordQuery.binds` and `search_scope`, ``p_limit``,
+    ``p_offset``.
 
-    *one* is for queries of one term. With *last_stored*, where `_may_find_last_stored`, only the
-    ``p_window`` rows that were stored last are looked at. A row then has ``are_newest``: 1 if the
-    page is the same as without.
+    *one* is for queries of one term, *rare* for terms that at most ``p_most`` rows hold. With
+    *last_stored*, where `_may_find_last_stored`, only the ``p_window`` rows that were stored last
+    are looked at. A row then has ``are_newest``: 1 if the page is the same as without.
     """
-    if last_stored and not (one and _may_find_last_stored(dialect, scope)):
+    if last_stored and (rare or not (one and _may_find_last_stored(dialect, scope))):
         return None
     text, below = dialect.text, _is_below(scope)
     hits = text.last_stored(below, live) if last_stored else text.log_hits(below)
-    found, asked = _weigh_terms(hits, _LOG_ROW, one)
+    found, asked = _weigh_terms(dialect, hits, _LOG_ROW, one, rare)
     order = (
         CHECKPOINTS.c.created_at.desc(),
         *(THREADS.c[name].desc() for name in _LOG_NAMES),
@@ -531,9 +558,11 @@ def find_checkpoints(
     """Return the best *limit* checkpoints, as rows with the columns of a hit, with their scores."""
 
     def search(weighed: bool, query: WordQuery, binds: Mapping[str, Any]) -> Program[Answer]:
-        one = query.is_one
-        build = partial(search_checkpoints, dialect, scope=scope, weighed=weighed, one=one)
-        if one and _may_find_last_stored(dialect, scope):
+        one, rare = query.is_one, query.is_rare
+        build = partial(
+            search_checkpoints, dialect, scope=scope, weighed=weighed, one=one, rare=rare
+        )
+        if one and not rare and _may_find_last_stored(dialect, scope):
             # All have equal coverage, so the newest are the page. Almost always they are those that
             # were stored last.
             window = 2 * (binds["p_offset"] + binds["p_limit"])
@@ -551,21 +580,25 @@ def find_checkpoints(
 
 
 def _weigh_terms(
-    hits: FromClause, key: Sequence[str], one: bool
+    dialect: Dialect, hits: FromClause, key: Sequence[str], one: bool, rare: bool
 ) -> tuple[CTE, ColumnElement[float]]:
     """Return the *key* columns of *hits* with their ``weight``, and that of all terms together.
 
     *hits* has a row for each ``term`` that each key holds. Binds ``p_terms``, the number of terms,
     and ``p_least``, the number of them that a row holds at least. With *one* there is one term,
-    whatever it is worth.
+    whatever it is worth. With *rare* what more than ``p_most`` keys hold counts as missing.
     """
-    columns: list[Any] = [hits.c[name] for name in key]
     if one:
+        if rare:
+            hits = _none_if_many(dialect, hits)
         weight = _integer_literal(1).label("weight")
-        return select(*columns, weight).cte("ranked"), cast(_integer_literal(1), Float)
-    found = (
-        select(hits.c.term, func.count().label("occurrences")).group_by(hits.c.term).cte("found")
-    )
+        ones = select(*(hits.c[name] for name in key), weight).cte("ranked")
+        return ones, cast(_integer_literal(1), Float)
+    columns: list[Any] = [hits.c[name] for name in key]
+    counted = select(hits.c.term, func.count().label("occurrences")).group_by(hits.c.term)
+    if rare:
+        counted = counted.having(func.count() <= bindparam("p_most", type_=Integer))
+    found = counted.cte("found")
     bits = case(
         *(
             (found.c.occurrences < _integer_literal(2 ** (n + 1)), _integer_literal(n))
@@ -603,6 +636,19 @@ def _weigh_terms(
         .cte("ranked")
     )
     return rows, cast(asked, Float)
+
+
+def _none_if_many(dialect: Dialect, hits: FromClause) -> FromClause:
+    """Return *hits*, or none of them if there are more than ``p_most``; no more are looked at."""
+    # A subquery, which stops at the limit: SQLite may compute all rows of a CTE first.
+    assert isinstance(hits, CTE)
+    assert isinstance(hits.element, SelectBase)
+    hits = hits.element.subquery("hits")
+    beyond = dialect.statements.hide_from_planner(bindparam("p_beyond", type_=Integer))
+    looked_at = select(*hits.c).limit(beyond).cte("looked_at")
+    number = select(func.count()).select_from(looked_at).scalar_subquery()
+    are_few = number <= bindparam("p_most", type_=Integer)
+    return select(*looked_at.c).where(are_few).cte("rare")
 
 
 def _squared(number: ColumnElement[int]) -> ColumnElement[int]:

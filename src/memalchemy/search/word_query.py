@@ -8,7 +8,8 @@ looks for these, until the words are rebuilt.
 
 Where too little is found, a last pass looks for the beginnings of words, so that another form of
 a word is found too: no language has to be known for that, and nothing stands in the index for it.
-What a pass finds comes after what those before it have found.
+Beside hits it leaves out the beginnings that very many rows hold. What a pass finds comes after
+what those before it have found.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ MOST_TERMS = 32
 MOST_COUNTED = 4096
 """Terms of a query from which the rarest are chosen: of a longer one the first and last half."""
 
+RARE = 200
+"""Rows that hold another form of a word at most, if some hold a word of the query as it is: those
+of a more frequent one say little, and weighing them takes the longer the more they are."""
+
 CUT = 2
 """Letters that are cut from a word's end in the last pass."""
 
@@ -46,6 +51,10 @@ class WordQuery:
     match: Match = "any"
     first_terms: tuple[Term, ...] = ()
     """The terms that find words of version 1; none if rows have none, or `terms` find them."""
+    is_of_other_forms: bool = False
+    """True in the last pass."""
+    is_rare: bool = False
+    """True if only terms are looked for that at most `RARE` rows hold."""
 
     @classmethod
     def of(cls, text: str, match: Match = "any", *, first_words: bool = False) -> WordQuery:
@@ -76,11 +85,15 @@ class WordQuery:
         return self.match == "any" and len(self.terms) > MOST_TERMS
 
     def binds(self, dialect: Dialect) -> dict[str, Any]:
-        """Return the binds of a search: ``terms``, ``p_terms`` and ``p_least``."""
+        """Return the binds of a search: ``terms``, ``p_terms``, ``p_least``, and of rare terms
+        ``p_most`` and ``p_beyond``.
+        """
         return {
             "terms": dialect.text.terms(self.terms),
             "p_terms": self.number,
             "p_least": self.number if self.match == "all" else 1,
+            "p_most": RARE,
+            "p_beyond": RARE + 1,
         }
 
     def rarest(self, dialect: Dialect, counts: Mapping[str, int]) -> WordQuery:
@@ -111,7 +124,10 @@ class WordQuery:
             return None
         others = dict.fromkeys(form for term in self.terms for form in _forms(term))
         terms = tuple(others)[:MOST_TERMS]
-        return replace(self, terms=terms, number=max(self.number, len(terms))) if terms else None
+        if not terms:
+            return None
+        number = max(self.number, len(terms))
+        return replace(self, terms=terms, number=number, is_of_other_forms=True)
 
 
 def _forms(term: Term) -> Iterator[Term]:

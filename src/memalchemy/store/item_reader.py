@@ -190,6 +190,12 @@ class ItemReader:
             self.db, statement, binds, self.connection, event=self.event, replica_ok=True
         )
 
+    async def run(self, program: Callable[[], Program[T]]) -> T:
+        """Return the result of a program that reads."""
+        return await self.db.run(
+            program, READ_REPLICA, connection=self.connection, event=self.event
+        )
+
     def field_terms(self) -> list[FieldTerms]:
         """The field terms that an item which passes the filter may have, if any are stored."""
         if self.filter is None or not self.db.keyring.is_readable("fields"):

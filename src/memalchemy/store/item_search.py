@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
+
+from sqlalchemy import Executable
 
 from memalchemy.contracts import Match, SearchPlan
 from memalchemy.database import off_loop
@@ -16,9 +18,10 @@ from memalchemy.errors import InvalidArgument
 from memalchemy.search.hybrid import Ranked, fuse, fusion_depth
 from memalchemy.search.ranking import Passes, Ranking, ScoredRow
 from memalchemy.search.scope import Place, scope_binds
-from memalchemy.search.text import CANDIDATES, count_item_terms, search_items
+from memalchemy.search.text import choose_terms, count_item_terms, first_page, search_items
 from memalchemy.search.vectors import Metric, Neighbour, VectorQuery, nearest
 from memalchemy.search.word_query import WordQuery
+from memalchemy.statements import Answer, Program
 from memalchemy.store import read
 from memalchemy.store.item_reader import ItemReader
 
@@ -105,33 +108,61 @@ class ItemSearch:
         db, d = items.db, items.db.dialect
         binds = scope_binds(db.tenant, items.path, items.below)
         binds |= d.text.item_scope_binds(db.tenant, items.path, items.below, items.field_terms())
-        if query.is_long:
-            counting = count_item_terms(d, below=items.below)
-            rows = await items.run_query(counting, binds | query.binds(d))
-            query = query.rarest(d, {row.term: row.occurrences for row in rows})
-        passes = Passes(query)
+        binds["p_now"] = datetime.now(UTC)
+        query, first = await items.run(partial(self._first_pages, query, binds, limit))
+        passes, left = Passes(query), limit
         while (wanted := passes.next()) is not None:
-            async with aclosing(self._pass(*wanted, binds, limit)) as pages:
+            async with aclosing(self._pass(*wanted, first.get(wanted[0]), binds, left)) as pages:
                 async for ranked, found in pages:
                     passes.note(ranked, _place, len(found))
+                    left = max(left - len(found), 1)
                     yield found
 
+    def _first_pages(
+        self, query: WordQuery, binds: Mapping[str, Any], limit: int
+    ) -> Program[tuple[WordQuery, dict[WordQuery, Answer]]]:
+        """Return *query* with the terms to look for, and the first pages of the passes.
+
+        They are those of the passes that are needed for sure: which of the rows pass a filter is
+        not known yet.
+        """
+        counting = count_item_terms(self.items.db.dialect, below=self.items.below)
+        query = yield from choose_terms(self.items.db.dialect, query, counting, binds)
+        passes, pages, number = Passes(query), dict[WordQuery, Answer](), 0
+        while number < limit and (wanted := passes.next()) is not None:
+            rows = yield self._search(wanted[0], binds)
+            pages[wanted[0]] = rows
+            if rows and self.items.filter is not None:
+                break
+            passes.note((), _place, len(rows))
+            number += len(rows)
+        return query, pages
+
+    def _search(
+        self, query: WordQuery, binds: Mapping[str, Any], page: Mapping[str, int] | None = None
+    ) -> tuple[Executable, dict[str, Any]]:
+        """Return the statement of a *page* with its binds: without any, of the first, weighed."""
+        dialect, below = self.items.db.dialect, self.items.below
+        weighed, one, rare = page is None, query.is_one, query.is_rare
+        search = search_items(dialect, below=below, weighed=weighed, one=one, rare=rare)
+        return search, {**binds, **query.binds(dialect), **(page or first_page(query))}
+
     async def _pass(
-        self, query: WordQuery, ranking: Ranking, binds: dict[str, Any], limit: int
+        self,
+        query: WordQuery,
+        ranking: Ranking,
+        first: Answer | None,
+        binds: Mapping[str, Any],
+        limit: int,
     ) -> AsyncGenerator[tuple[list[ScoredRow], list[Ranked]]]:
-        """Yield what one pass finds: the rows, and the items of those that pass the filter."""
-        items = self.items
-        binds = binds | query.binds(items.db.dialect) | {"p_limit": CANDIDATES, "p_offset": 0}
+        """Yield what one pass finds: the rows, and the items of those that pass the filter.
+
+        Its *first* page may have been read already.
+        """
+        items, page = self.items, first_page(query)
+        rows = await items.run_query(*self._search(query, binds)) if first is None else first
         weighed = True
         while True:
-            search = search_items(
-                items.db.dialect,
-                below=items.below,
-                weighed=weighed,
-                one=query.is_one,
-                words=weighed and items.db.signing.signs,
-            )
-            rows = await items.run_query(search, binds)
             size = sum(len(row.opening or "") for row in rows) if weighed else 0
             ranked = await off_loop(size, partial(ranking.rank, rows, _place))
             whole = weighed and bool(rows) and rows[0].codec is not None
@@ -139,18 +170,19 @@ class ItemSearch:
             while at < len(ranked):
                 # Where a filter drops most items, few large pages cost less than many small ones.
                 size = limit if items.filter is None else max(limit, PAGE, at)
-                page = ranked[at : at + size]
-                at += len(page)
-                scores = {_place(row): score for score, row in page}
-                known = [row for _, row in page] if whole else []
+                some = ranked[at : at + size]
+                at += len(some)
+                scores = {_place(row): score for score, row in some}
+                known = [row for _, row in some] if whole else []
                 found = await items.read_at(list(scores), known, by_words=True, query=query)
-                yield page, [Ranked(item, scores[place]) for place, item in found.items()]
-            if len(rows) < binds["p_limit"]:
+                yield some, [Ranked(item, scores[place]) for place, item in found.items()]
+            if len(rows) < page["p_limit"]:
                 return
             weighed = False
-            binds["p_offset"] += len(rows)
             # The database ranks anew for each page.
-            binds["p_limit"] = min(max(4 * binds["p_limit"], limit), MAX_PAGE)
+            more = min(max(4 * page["p_limit"], limit), MAX_PAGE)
+            page = {"p_limit": more, "p_offset": page["p_offset"] + len(rows)}
+            rows = await items.run_query(*self._search(query, binds, page))
 
     async def _pages_by_vector(self, limit: int) -> AsyncGenerator[list[Ranked]]:
         if self.vector is None or not limit:

@@ -2712,13 +2712,13 @@ AND store_items.key = :k_key
 SELECT dbms_lob.substr(some.payload, 9, 1) AS begins
 FROM (
   SELECT deltas.codec AS codec, deltas.payload AS payload
-  FROM deltas
-  JOIN (
+  FROM (
     SELECT threads.log_id AS log_id, threads.next_seq AS next_seq
     FROM threads
     WHERE threads.tenant = :k_tenant
     ORDER BY threads.active_at DESC
-    FETCH FIRST :p_limit ROWS ONLY) newest ON deltas.log_id = newest.log_id
+    FETCH FIRST :p_limit ROWS ONLY) newest
+  JOIN deltas ON deltas.log_id = newest.log_id
   AND deltas.seq >= newest.next_seq - 3) some
 WHERE some.codec LIKE '%+gcm2'
 FETCH FIRST 1 ROWS ONLY

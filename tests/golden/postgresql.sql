@@ -3256,13 +3256,13 @@ AND store_items.key = $3::VARCHAR
 SELECT substr("some".payload, 1, 9) AS begins
 FROM (
   SELECT deltas.codec AS codec, deltas.payload AS payload
-  FROM deltas
-  JOIN (
+  FROM (
     SELECT threads.log_id AS log_id, threads.next_seq AS next_seq
     FROM threads
     WHERE threads.tenant = $1::VARCHAR
     ORDER BY threads.active_at DESC
-    LIMIT $2) AS newest ON deltas.log_id = newest.log_id
+    LIMIT $2) AS newest
+  JOIN deltas ON deltas.log_id = newest.log_id
   AND deltas.seq >= newest.next_seq - 3) AS "some"
 WHERE "some".codec LIKE '%+gcm2'
 LIMIT 1

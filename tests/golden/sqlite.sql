@@ -2939,14 +2939,14 @@ AND store_items."key" = ?
 SELECT substr(some.payload, 1, 9) AS begins
 FROM (
   SELECT deltas.codec AS codec, deltas.payload AS payload
-  FROM deltas
-  JOIN (
+  FROM (
     SELECT threads.log_id AS log_id, threads.next_seq AS next_seq
     FROM threads
     WHERE threads.tenant = ?
     ORDER BY threads.active_at DESC
     LIMIT ?
-    OFFSET ?) AS newest ON deltas.log_id = newest.log_id
+    OFFSET ?) AS newest
+  JOIN deltas ON deltas.log_id = newest.log_id
   AND deltas.seq >= newest.next_seq - 3) AS some
 WHERE some.codec LIKE '%+gcm2'
 LIMIT 1

@@ -359,7 +359,9 @@ def find_encrypted(dialect: Dialect, table: str) -> Executable:
             DELTAS.c.log_id == newest.c.log_id,
             DELTAS.c.seq >= newest.c.next_seq - literal_column("3"),
         )
-        some = select(DELTAS.c.codec, DELTAS.c.payload).join(newest, last).subquery("some")
+        # In a host's transaction `threads` is to be locked first, as a revision does.
+        rows = newest.join(DELTAS, last)
+        some = select(DELTAS.c.codec, DELTAS.c.payload).select_from(rows).subquery("some")
     begins = dialect.statements.leading_bytes(some.c.payload, PREFIX_BYTES).label("begins")
     is_encrypted = some.c.codec.like(literal_column(f"'%{CODEC_SUFFIX}'"))
     return select(begins).where(is_encrypted).limit(literal_column("1"))

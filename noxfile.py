@@ -28,6 +28,7 @@ RELEASE = [
     "lowest",
     "examples",
     "frameworks",
+    "month",
     "crewai",
     "pydantic-ai-harness",
     "pythons",
@@ -259,6 +260,19 @@ def frameworks(session: nox.Session) -> None:
             "--ignore-glob=tests/integrations/test_pydantic_ai_harness_*.py",
         ),
     )
+
+
+@nox.session(default=False)
+def month(session: nox.Session) -> None:
+    """What ten agents, their operators and bad luck do in a month, at random; then the judgement.
+
+    It prints the seed of the month, which MEMALCHEMY_SEED repeats; MEMALCHEMY_MONTH_MINUTES is its
+    length on each database, 15 if it is not set.
+    """
+    session.install(*nox.project.dependency_groups(nox.project.load_toml(), "frameworks"))
+    _install_tests(session, ".[all]", ORACLE_DRIVER)
+    # One process: its output is not kept back, and the month fills the machine.
+    _pytest(session, *ON_BOTH, "tests/month", *session.posargs, workers=0)
 
 
 @nox.session(default=False)

@@ -29,9 +29,9 @@ class Clock:
         self.now += by
 
 
-def set_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def set_clock(monkeypatch: pytest.MonkeyPatch, clock: Clock | None = None) -> Clock:
     """Put one in place of the clock of every module of the library that reads one."""
-    clock = Clock()
+    clock = clock or Clock()
 
     class Kind(type(datetime)):  # type: ignore[misc]
         def __instancecheck__(cls, value: object) -> bool:

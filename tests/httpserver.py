@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -66,12 +66,17 @@ def running(db: Database, **options: Any) -> Iterator[str]:
 
 
 def started(
-    *arguments: str, port: int = 0, grace: int = 10, timeout: int = A_WHILE, **environment: str
+    *arguments: str,
+    port: int = 0,
+    grace: int = 10,
+    timeout: int = A_WHILE,
+    options: Sequence[str] = (),
+    **environment: str,
 ) -> tuple[subprocess.Popen[str], str]:
     """Start `memalchemy serve` in a process of its own; return it and its URL."""
-    options = ("--json", "--port", str(port), "--grace", str(grace), "--timeout", str(timeout))
+    limits = ("--json", "--port", str(port), "--grace", str(grace), "--timeout", str(timeout))
     process = subprocess.Popen(
-        [sys.executable, "-m", "memalchemy", *arguments, "serve", *options],
+        [sys.executable, "-m", "memalchemy", *arguments, "serve", *limits, *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

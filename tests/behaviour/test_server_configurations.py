@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from memalchemy import Checkpointer, Database, Retention, Store, ThreadLog
 from memalchemy.errors import CapabilityMissing, ReplicationIncomplete, VersionTableLost
 from memalchemy.verify import verify
-from servers import Postgres, postgres_of_the_wheel
+from servers import Postgres, postgres_of_the_wheel, restart
 from waiting import wait_until
 
 DRIVERS = ("asyncpg", "psycopg")
@@ -204,15 +204,6 @@ def logical() -> Iterator[tuple[Postgres, Postgres]]:
         publisher.execute("ALTER SYSTEM SET wal_level = 'logical'")
         restart(publisher)
         yield publisher, subscriber
-
-
-def restart(server: Postgres) -> None:
-    from servers import _run_server_program
-
-    data = ((server.execute("SHOW data_directory"))[0])[0]
-    where = f"-h '' -k {server.host} -p {server.port}"
-    log = f"{data}/restart.log"
-    _run_server_program("pg_ctl", "-w", "-D", data, "-o", where, "-l", log, "restart")
 
 
 @pytest.mark.parametrize("when", ["as the page says", "too late"])

@@ -101,6 +101,12 @@ class Proxy:
         self.latency = 0.0
         self._budgets.clear()
 
+    def cut_all(self) -> None:
+        """Cut every connection at once, as when a switch is turned off."""
+        self.cuts += len(self._writers) // 2
+        for writer in list(self._writers):
+            writer.transport.abort()
+
     async def listen(self) -> None:
         """Take connections, on the same port as before."""
         self._listener = await asyncio.start_server(self._accept, "127.0.0.1", self.port)

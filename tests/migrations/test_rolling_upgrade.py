@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -22,6 +21,7 @@ from typing import Any
 
 import pytest
 from programs import CHECKOUT
+from releases import NEXT, THIS, memalchemy, next_release, upgraded
 from rolling_member import state_of
 
 from memalchemy import Checkpointer, Database, SchemaTooNew, migrate
@@ -30,66 +30,8 @@ from memalchemy.migrate.chain import release_number
 
 MEMBER = Path(__file__).with_name("rolling_member.py")
 STORED = CHECKOUT / "tests" / "stored"
-THIS = CHECKOUT / "src"
-NEXT = f"{int(migrate.head()) + 1:04}"
 ENOUGH = 15
 """Saves of one pod before the next thing happens."""
-
-# What most revisions are: columns, an index, a table. On a server it holds its locks until it
-# commits, and so it takes them in the order of README.md beside this.
-ADDITIVE = '''"""A column in every table of the log, an index, and a table."""
-
-import sqlalchemy as sa
-from alembic import op
-
-revision = "{revision}"
-down_revision = "{before}"
-oldest_release = "{oldest_release}"
-
-
-def upgrade():
-    op.add_column("threads", sa.Column("colour", sa.String(20)))
-    op.create_table("notes", sa.Column("id", sa.Integer, primary_key=True))
-    op.add_column("deltas", sa.Column("note", sa.String(20)))
-    op.add_column("checkpoints", sa.Column("stars", sa.Integer, nullable=False, server_default="0"))
-    op.create_index("ix_checkpoints_stars", "checkpoints", ["tenant", "stars"])
-
-
-def downgrade():
-    op.drop_table("notes")
-'''
-
-
-def next_release(place: Path, *, version: str, oldest_release: str) -> Path:
-    """This checkout's package with a revision more, as a wheel lays it out."""
-    package = place / "memalchemy"
-    rest = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(THIS / "memalchemy", package, ignore=rest)
-    shutil.copytree(CHECKOUT / "migrations", package / "migrations", ignore=rest)
-    (package / "_version.py").write_text(f'__version__ = "{version}"\n')
-    (package / "migrations" / "versions" / f"{NEXT}_additive.py").write_text(
-        ADDITIVE.format(revision=NEXT, before=migrate.head(), oldest_release=oldest_release)
-    )
-    return place
-
-
-def memalchemy(release: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The release's own command."""
-    return subprocess.run(
-        [sys.executable, "-m", "memalchemy", *arguments],
-        env=os.environ | {"PYTHONPATH": str(release)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-
-
-def upgraded(release: Path, url: str) -> list[str]:
-    """Upgrade as a deploy job of the release does; the revisions that ran."""
-    done = memalchemy(release, "--db", url, "upgrade", "--json")
-    assert done.returncode == 0, done.stderr
-    ran: list[str] = json.loads(done.stdout)["ran"]
-    return ran
 
 
 class Pod:

@@ -53,7 +53,8 @@ class MemalchemyPushNotificationConfigStore(Adapter, PushNotificationConfigStore
     ) -> None:
         super().__init__(db, namespace=namespace)
         self.owner_resolver = owner_resolver
-        self.store: Store = Store(self.db, index_text=False)
+        # The webhooks of a task are a list of items: a replica may not have them yet.
+        self.store: Store = Store(self.db.primary(), index_text=False)
         self._ttl = None if ttl is None else to_lifetime(ttl)
 
     async def set_info(

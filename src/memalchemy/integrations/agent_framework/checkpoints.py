@@ -56,7 +56,10 @@ class MemalchemyCheckpointStorage(Adapter):
         ttl: Seconds | None = None,
     ) -> None:
         super().__init__(db, namespace=(*check_namespace(namespace), "checkpoints"))
-        self.checkpointer: Checkpointer = Checkpointer(self.db, namespace=self.namespace, ttl=ttl)
+        # A workflow goes on from the list of its checkpoints: a replica may lack the newest.
+        self.checkpointer: Checkpointer = Checkpointer(
+            self.db.primary(), namespace=self.namespace, ttl=ttl
+        )
         """The checkpoints: a thread for each name of a workflow."""
         self._objects = ObjectCodec(allowed)
 

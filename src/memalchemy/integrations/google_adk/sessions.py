@@ -72,7 +72,10 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
         index_text: bool = True,
     ) -> None:
         super().__init__(db, namespace=namespace)
-        self.store: Store = Store(self.db, index_text=False, index_metadata=("update_time",))
+        # A session is read as a list of items: from the primary, which has what was just written.
+        self.store: Store = Store(
+            self.db.primary(), index_text=False, index_metadata=("update_time",)
+        )
         """The sessions and their state, and that of apps and users."""
         self._index_text = index_text
         self._turns: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()

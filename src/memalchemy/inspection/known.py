@@ -143,7 +143,7 @@ def _is_of(row: Record, subject: _Subject) -> bool:
 
     A thread that only mentions the name is not.
     """
-    if row["by"] != "name" or row[subject.field] == subject.name:
+    if row["by"] != "name" or (subject.field and row[subject.field] == subject.name):
         return True
     parts = row["thread_id"].replace(":", "/").replace("|", "/").split("/")
     return subject.name in (*parts, *row["namespace"])

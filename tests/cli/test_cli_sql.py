@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -97,6 +98,22 @@ def test_memory_is_limited_for_what_duckdb_does_not_count(asked: str) -> None:
 
     assert done.returncode == 3
     assert "needs more memory" in done.stderr
+
+
+@pytest.mark.parametrize("output", [(), ("--json",)])
+def test_a_long_text_is_printed_and_one_too_long_is_an_error(
+    asked: str, output: tuple[str, ...]
+) -> None:
+    def ask(words: int) -> subprocess.CompletedProcess[str]:
+        return process("--db", asked, "sql", f"select repeat('word ', {words}) t", *output)
+
+    printed, refused = ask(2_000_000), ask(500_000_000)
+
+    assert printed.returncode == 0, printed.stderr
+    assert printed.stdout.count("word") == 2_000_000
+    assert refused.returncode == 3
+    assert "needs more memory" in refused.stderr
+    assert "Traceback" not in refused.stderr
 
 
 def test_the_cache_is_brought_up_to_date(asked: str, call: Call, tmp_path: Path) -> None:

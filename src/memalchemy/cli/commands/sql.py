@@ -114,12 +114,17 @@ async def sql(
             )
         with ctrl_c.ctrl_c_raises(), connection, _hard_limits(ctx, connection, seconds):
             result = connection.execute(text, timeout=seconds)
-            _print(ctx, result, parquet)
+            rows = _write_or_fetch(ctx, result, parquet)
+        if rows is not None:
+            _print(ctx, rows)
     return report_unreadable(ctx, connection.unreadable)
 
 
-def _print(ctx: Context, result: QueryResult, parquet: Path | None) -> None:
-    from memalchemy.cli.row_output import ParquetFile, print_table
+def _write_or_fetch(
+    ctx: Context, result: QueryResult, parquet: Path | None
+) -> list[dict[str, Any]] | None:
+    """Write the answer to a file or for programs; return the rows of one that people read."""
+    from memalchemy.cli.row_output import ParquetFile
 
     if parquet is not None:
         table = result.arrow()
@@ -127,14 +132,19 @@ def _print(ctx: Context, result: QueryResult, parquet: Path | None) -> None:
             for batch in table.to_batches():
                 written.write(batch)
         ctx.terminal.print(f"{count(written.rows, 'row')} in {parquet}")
-        return
+        return None
     documents = _documents(result)
     if ctx.as_data:
         with ctx.terminal.documents() as printed:
             for some in documents:
                 printed.add(some)
-        return
-    rows = list(chain.from_iterable(documents))
+        return None
+    return list(chain.from_iterable(documents))
+
+
+def _print(ctx: Context, rows: list[dict[str, Any]]) -> None:
+    from memalchemy.cli.row_output import print_table
+
     print_table(ctx, rows)
     ctx.terminal.print_note(count(len(rows), "row"))
 
@@ -154,10 +164,13 @@ def _documents(result: QueryResult) -> Iterator[list[dict[str, Any]]]:
 
 @contextmanager
 def _hard_limits(ctx: Context, connection: SQLConnection, seconds: float) -> Iterator[None]:
-    """End the process if a query neither ends in time nor can be stopped.
+    """End the process if a query neither ends in time nor can be stopped; limit its memory.
 
     A function that runs for long on one row is not interrupted by DuckDB. Nothing is lost: the
     query only reads, and the cache is complete.
+
+    Raises:
+        StatementFailed: the answer needs more memory.
     """
     from memalchemy.analysis.connection import limit_process_memory
 
@@ -175,6 +188,8 @@ def _hard_limits(ctx: Context, connection: SQLConnection, seconds: float) -> Ite
     restore = limit_process_memory(connection)
     try:
         yield
+    except MemoryError as error:
+        raise StatementFailed("the answer needs more memory: --memory allows more") from error
     finally:
         ended.set()
         restore()

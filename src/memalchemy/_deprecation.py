@@ -37,8 +37,10 @@ else:
 
 def warn_of_deprecated(message: str) -> None:
     """Warn whoever called memalchemy, however deep in it the call is."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+    import inspect
+
+    frame, level = inspect.currentframe(), 1
+    while frame and frame.f_back and _is_ours(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, DeprecationWarning, stacklevel=level)
 

@@ -17,7 +17,7 @@ THIS = CHECKOUT / "src"
 NEXT = f"{int(migrate.head()) + 1:04}"
 
 # What most revisions are: columns, an index, a table. On a server it holds its locks until it
-# commits, and so it takes them in the order of CONTRIBUTING.md.
+# commits, and so it takes them in the order of README.md beside this.
 ADDITIVE = '''"""A column in every table of the log, an index, and a table."""
 
 import sqlalchemy as sa

@@ -48,5 +48,8 @@ async def find_head(db: Database, log: Log) -> Any:
     rows = await find_heads(db, [log])
     if not rows:
         namespace = "/".join(decode_namespace(log.namespace)) or "/"
-        raise NotFound(f"there is no thread {log.thread_id!r} in namespace {namespace}")
+        raise NotFound(
+            f"there is no thread {log.thread_id!r} in namespace {namespace}; `Inspector.threads` "
+            "lists the namespace of each thread"
+        )
     return rows[0]

@@ -53,7 +53,7 @@ _MEASURES: dict[str, dict[str, _Measure]] = {
 
 
 class RowSums:
-    """RowSums of the rows of a table, by some dimensions. What no row states is ``None``.
+    """Sums of the rows of a table, by some dimensions. What no row states is ``None``.
 
     Raises:
         InvalidArgument: the table cannot be summed up by one of them.
@@ -63,7 +63,8 @@ class RowSums:
         for name in by:
             if name not in DIMENSIONS[table]:
                 known = ", ".join(DIMENSIONS[table])
-                raise InvalidArgument(f"{table} are not summed up by {name!r}, but by {known}")
+                said = f"rows of {table} are not summed up by {name!r}, but by {known}"
+                raise InvalidArgument(said)
         self._by = list(dict.fromkeys(by))
         self._measures = _MEASURES[table]
         self._sums: dict[tuple[Any, ...], list[list[Any]]] = {}

@@ -53,6 +53,7 @@ REASONS: dict[tuple[str, str], str] = {
     ("http/client/_transport.py", "wire.loads"): "it parses through the door",
     ("conformance/_processes.py", "json.loads"): "lines of a process that this one has started",
     ("conformance/_worker.py", "json.loads"): "lines of the process that has started this one",
+    ("analysis/_query_process.py", "json.loads"): "lines of the process that has started this one",
     ("store/jsonl.py", "orjson.loads"): "digits of a vector that were written in the same line",
     ("integrations/openai_agents/run_states.py", "RunState.from_json"): "a tree that was decoded",
     (

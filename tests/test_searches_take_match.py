@@ -48,7 +48,8 @@ def test_a_route_with_a_query_takes_match(operation: Operation) -> None:
 def test_a_route_of_the_inspector_with_a_query_takes_match(name: str) -> None:
     taken = dict(PAGES[name].parameters)
 
-    has_words = "q" in taken and searches_words(f"Inspector.{name}")
+    # The query of the box for SQL is no method of the inspector's, and looks for no words.
+    has_words = "q" in taken and name != "sql" and searches_words(f"Inspector.{name}")
     assert ("match" in taken) == has_words
     if has_words:
         assert "match" in inspect.signature(getattr(Inspector, name)).parameters

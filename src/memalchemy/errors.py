@@ -330,12 +330,14 @@ class KeyMissing(MemalchemyError):
     """Something is encrypted, and the key that it was encrypted with was not given.
 
     A write raises it if the tenant is encrypted and none of its keys was given; nothing was
-    written. ``key_id`` names the key, and does not reveal it.
+    written, and ``of_tenant`` is true. ``key_id`` names the key, and does not reveal it.
     """
 
     code = "MA-KEY-MISSING"
 
-    def __init__(self, key_id: str, *, given: int = 0, message: str | None = None) -> None:
+    def __init__(
+        self, key_id: str, *, given: int = 0, message: str | None = None, of_tenant: bool = False
+    ) -> None:
         have = f"it is none of the {given} that were given" if given else "no key was given"
         order = ", after the one that encrypts" if given else ""
         super().__init__(
@@ -344,6 +346,7 @@ class KeyMissing(MemalchemyError):
             f"keys=[…]{order} (on the command line MEMALCHEMY_KEYS, or --keys-file)."
         )
         self.key_id = key_id
+        self.of_tenant = of_tenant
 
 
 class NotEncrypted(MemalchemyError):

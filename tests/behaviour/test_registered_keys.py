@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from test_encryption import Open, change, dump, opened
 
 from host_urls import async_url
+from lifetimes import MOMENT
 from memalchemy import Checkpointer, Database, KeyMissing, NotEncrypted, Store, ThreadLog
 from memalchemy.codec.encryption import Keyring, generate_key
 from memalchemy.database import known_keys
@@ -476,3 +477,25 @@ async def test_a_database_in_memory_is_marked_each_time_it_is_opened() -> None:
         async with db:
             await put(db.for_tenant("acme"))
             assert await marks(db) == [("acme", id_of(KEY))]
+
+
+@pytest.mark.own_signing_keys
+@pytest.mark.parametrize("job", ["prune", "vacuum", "sweep"])
+async def test_a_job_without_the_signing_key_says_so_and_not_that_something_is_damaged(
+    opened: Open, job: str
+) -> None:
+    async def run(db: Database) -> int:
+        if job == "prune":
+            return await Checkpointer(db).prune(keep_last=1)
+        return await (Checkpointer(db).vacuum(0) if job == "vacuum" else Store(db).sweep())
+
+    with_key, without = await opened(signing_keys=[generate_key()]), await opened()
+    for number in range(3):
+        await Checkpointer(with_key).save({"n": number}, "thread")
+    await Store(with_key).put(("notes",), "a", 1, ttl=MOMENT)
+
+    with pytest.raises(KeyMissing) as told:
+        await run(without)
+
+    assert told.value.of_tenant
+    assert await run(with_key) > 0

@@ -16,6 +16,7 @@ import sys
 from contextlib import aclosing, suppress
 from typing import Any
 
+from memalchemy._bounds import Oversized, parse_json
 from memalchemy.analysis.arrow import import_pyarrow, record_batch
 from memalchemy.analysis.connection import import_duckdb
 from memalchemy.analysis.reader import Reader
@@ -82,7 +83,10 @@ async def answer_query(
             process.kill()
         await asyncio.shield(process.wait())
     if answer:
-        found: dict[str, Any] = json.loads(answer)
+        try:
+            found: dict[str, Any] = parse_json(answer)
+        except Oversized:
+            return _failed("the answer is too large; ask for less")
         return found | {"unreadable": [str(one) for one in reader.damage.errors]}
     if process.returncode is not None and process.returncode < 0:
         return _failed("the query needs more memory than it may have; ask for less")

@@ -1,6 +1,7 @@
--- Which tools were called most, by which agent?
-select name as tool, agent, count(*) as calls
-from tool_calls group by all order by calls desc, tool;
+-- Which tools were called most, by which agent, and what did that cost?
+select tool_calls.name as tool, tool_calls.agent, count(*) as calls, round(sum(cost_usd), 3) as dollars
+from tool_calls left join usage using (tenant, thread, namespace, step)
+group by all order by calls desc, tool;
 
 -- Which calls failed, and why?
 select thread, name as tool, arguments->>'about' as about, result

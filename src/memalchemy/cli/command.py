@@ -90,8 +90,8 @@ class Command:
         return ended
 
 
-MAY_BE_EMPTY = ("QUERY", "TEXT", "VALUE")
-"""The metavars of arguments and options whose texts may be empty."""
+MAY_BE_EMPTY = ("QUERY", "TEXT", "VALUE", "NAMESPACE", "CHECKPOINT")
+"""The metavars of texts that may be empty, or of which the command itself says what it wants."""
 
 
 def _refuse_empty(own: Sequence[inspect.Parameter], values: dict[str, Any]) -> None:

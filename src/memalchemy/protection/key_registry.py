@@ -124,7 +124,7 @@ def _check_sample(dialect: Dialect, tenant: str, namespace: str) -> Program[None
             key = key_id(bytes(rows[0].begins))
             raise KeyMissing(
                 key,
-                given=0,
+                of_tenant=True,
                 message=(
                     f"tenant {tenant!r} has data that is encrypted with the key {key}, although no "
                     "key is registered for it: the registration was removed, and no key was given; "
@@ -151,7 +151,7 @@ def _check_no_signature(dialect: Dialect, tenant: str, binds: dict[str, Any]) ->
             what = "thread" if table == "threads" else "item"
             raise KeyMissing(
                 key,
-                given=0,
+                of_tenant=True,
                 message=(
                     f"tenant {tenant!r} has data that is signed with the key {key}, although no "
                     "signing key is registered for it: the registration was removed, and no key "
@@ -230,7 +230,7 @@ def _missing(
         f"{have}; nothing was {done}. Give Database({where}=[…]) that key{order} (on the command "
         f"line {option}){then}."
     )
-    return KeyMissing(registered[0], given=given, message=message)
+    return KeyMissing(registered[0], given=given, message=message, of_tenant=True)
 
 
 _PAYLOAD_COLUMNS = {"payload", "value", "vector", "bytes"}

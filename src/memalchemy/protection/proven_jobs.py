@@ -66,9 +66,12 @@ class Damage:
 
         Raises:
             Corrupt: rows are damaged or not what was signed; they were left.
+            KeyMissing: nothing is damaged, but a tenant has a key that was not given.
         """
         if not self.errors:
             return
+        if all(isinstance(error, KeyMissing) and error.of_tenant for error in self.errors):
+            raise self.errors[0]
         named = "\n".join(f"- {error}" for error in self.errors[:NAMED])
         more = f"\n- … and {len(self.errors) - NAMED:,} more" * (len(self.errors) > NAMED)
         raise Corrupt(

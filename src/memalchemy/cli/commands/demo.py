@@ -111,6 +111,7 @@ class Demo:
             await checkpointer.save(state, self.thread, f"step-{number:02d}", {"role": role})
             self.json_bytes += _json_size(state)
         seconds = time.perf_counter() - started
+        await checkpointer.set_thread_metadata(self.thread, {"agent": "on-call", "user_id": "ada"})
         self.print(
             f"{number} messages, {number} checkpoints, each on disk before the next: "
             f"{seconds:.2f} s"

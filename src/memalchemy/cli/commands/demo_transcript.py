@@ -144,6 +144,8 @@ RUN: tuple[tuple[Any, ...], ...] = (
 
 TODO = ("find the cause", "prepare a fix", "deploy it", "rerun the batches")
 DONE_AT = (20, 34, 39, 41)
+DOLLARS_READ, DOLLARS_WRITTEN = 2.5e-6, 1e-5
+"""An invented price of a token."""
 
 
 def messages() -> list[dict[str, Any]]:
@@ -168,9 +170,11 @@ def messages() -> list[dict[str, Any]]:
     for number, message in enumerate(run):
         if message["role"] == "assistant":
             message["model"] = "invented"
+            read, written = sum(tokens[:number]), tokens[number]
             message["usage"] = {
-                "prompt_tokens": sum(tokens[:number]),
-                "completion_tokens": tokens[number],
+                "prompt_tokens": read,
+                "completion_tokens": written,
+                "cost_usd": round(read * DOLLARS_READ + written * DOLLARS_WRITTEN, 6),
             }
     return run
 

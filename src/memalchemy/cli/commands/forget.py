@@ -196,6 +196,7 @@ async def _list_what_is_left(
     db: Database, person: str, kept: set[str | tuple[str, ...]]
 ) -> list[str]:
     """Return what may still be about a person, each with the command that shows or removes it."""
+    from memalchemy.inspection import Inspector
     from memalchemy.maintenance.person import find_keys, find_person
 
     again = await find_person(db, person, keep=kept)
@@ -204,20 +205,18 @@ async def _list_what_is_left(
         name = format_namespace(namespace)
         remove = shlex.join(["memalchemy", "store", "rm", name, key])
         left.append(f"the item {key} in {name}, named so by its key: {remove}")
-    if await _is_mentioned(db, person):
-        search = shlex.join(["memalchemy", "search", person])
-        left.append(f"texts of others that mention {person!r}: {search}")
-    return left + [f"{one}, kept" for one in sorted(one for one in kept if isinstance(one, str))]
-
-
-async def _is_mentioned(db: Database, person: str) -> bool:
-    """Return whether a search by words finds the person in a step, an entry or an item."""
-    from memalchemy.inspection import Inspector
-
+    search = shlex.join(["memalchemy", "search", person])
     try:
-        return bool((await Inspector(db).search(person, limit=1, match="all"))["hits"])
-    except CapabilityMissing:  # an encrypted database has no words to look in
-        return False
+        found = await Inspector(db).search(person, limit=1, match="all")
+    except CapabilityMissing:
+        left.append(
+            f"texts of others were not looked through for {person!r}: they are encrypted, and "
+            "--readable text was not given as your application gives it"
+        )
+    else:
+        if found["hits"]:
+            left.append(f"texts of others that mention {person!r}: {search}")
+    return left + [f"{one}, kept" for one in sorted(one for one in kept if isinstance(one, str))]
 
 
 def _print_dry_run(ctx: Context, amount: int, what: str, **more: object) -> None:

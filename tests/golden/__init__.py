@@ -12,31 +12,24 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
-import memalchemy.analysis
-import memalchemy.anchors
-import memalchemy.checkpoints
-import memalchemy.inspection
-import memalchemy.log
-import memalchemy.maintenance.person
-import memalchemy.rotation
-import memalchemy.search.indexes
-import memalchemy.search.text
-import memalchemy.search.vectors
-import memalchemy.signing
-import memalchemy.space
-import memalchemy.store
-import memalchemy.threads
-import memalchemy.transfer
-import memalchemy.verify  # noqa: F401 (the statements register when imported)
+import memalchemy
 from memalchemy.dialects import DIALECTS, Dialect
 from memalchemy.dialects.postgresql.dialect import PostgreSQL
 from memalchemy.dialects.postgresql.distributed import use_distribution
 from memalchemy.statements import REGISTRY
+
+PACKAGE = Path(memalchemy.__file__).parent
+for _path in sorted(PACKAGE.rglob("*.py")):
+    if re.search(r"^@statement\(", _path.read_text(encoding="utf-8"), re.M):
+        # A statement registers when its module is imported.
+        import_module(".".join(("memalchemy", *_path.relative_to(PACKAGE).with_suffix("").parts)))
 
 _URLS = {
     "sqlite": "sqlite+aiosqlite://",

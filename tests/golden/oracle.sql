@@ -1,3 +1,27 @@
+-- analysis._statements.list_marked_heads(order=newest, scope=tenant, which=all, since=False, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta, threads.epoch, threads.version,
+  threads.next_seq, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry'))) THEN 1
+ELSE 0 END AS has_entries
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
 -- checkpoints.forget.clear_fork_origin()
 UPDATE threads
 SET forked_from=NULL, forked_seq=NULL

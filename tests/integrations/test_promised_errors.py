@@ -35,7 +35,6 @@ PROVOCATIONS: dict[tuple[str, str], list[Provoke]] = {}
 OTHERS = {
     ("langgraph", "InvalidStateError"): "the page tells of LangGraph's own savers",
     ("langgraph", "NotImplementedError"): "the page tells of LangGraph's own savers",
-    ("lazybridge", "AttributeError"): "of LazyBridge's own adapter, which has no memories",
 }
 """Errors that pages name and that memalchemy does not raise."""
 UNREACHABLE = "postgresql://nobody@127.0.0.1:1/none"
@@ -472,6 +471,13 @@ async def _an_operator_that_is_none(db: Database) -> Last:
     from memalchemy.integrations.langgraph import MemalchemyStore
 
     return lambda: MemalchemyStore(db).asearch(("a",), filter={"f": {"$regex": "x"}})
+
+
+@promised("langgraph-store", "ValueError")
+async def _an_operator_without_its_sign(db: Database) -> Last:
+    from memalchemy.integrations.langgraph import MemalchemyStore
+
+    return lambda: MemalchemyStore(db).asearch(("a",), filter={"n": {"gt": 9}})
 
 
 @promised("llama-index", "ValueError")

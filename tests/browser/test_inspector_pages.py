@@ -679,10 +679,10 @@ def test_a_question_is_asked_by_a_click_and_its_answer_is_sorted(visit: Open) ->
     page.get_by_role("button", name="Which tools were called most").click()
     page.wait_for_selector(".grid")
 
-    assert texts(page, ".grid thead th") == ["tool", "agent", "calls"]
+    assert texts(page, ".grid thead th") == ["tool", "agent", "calls", "dollars"]
     assert cells(page, 3)[:3] == ["14", "8", "8"]
-    assert page.locator("textarea").input_value().startswith("select name as tool")
-    assert "q=select+name" in page.url
+    assert page.locator("textarea").input_value().startswith("with costs as (")
+    assert "q=with+costs" in page.url
     for name, expected in (("tool", sorted), ("calls", None)):
         page.locator(f".grid th button:text-is('{name}')").click()
         order = page.locator(f".grid th:has(button:text-is('{name}'))").get_attribute("aria-sort")

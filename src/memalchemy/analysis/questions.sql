@@ -1,6 +1,9 @@
 -- Which tools were called most, by which agent, and what did that cost?
-select tool_calls.name as tool, tool_calls.agent, count(*) as calls, round(sum(cost_usd), 3) as dollars
-from tool_calls left join usage using (tenant, thread, namespace, step)
+with costs as (
+  select tenant, thread, namespace, step, sum(cost_usd) as cost from usage group by all
+)
+select name as tool, agent, count(*) as calls, round(sum(cost), 3) as dollars
+from tool_calls left join costs using (tenant, thread, namespace, step)
 group by all order by calls desc, tool;
 
 -- Which calls failed, and why?

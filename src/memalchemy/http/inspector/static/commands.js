@@ -44,10 +44,15 @@ export function namespaceParts(path) {
   return inner ? inner.split("/").map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~")) : [];
 }
 
-/** Return a command line of memalchemy for this database; null is left out, `["--name", value]` are options. */
+/**
+ * Return a command line of memalchemy for this database; null is left out, `["--name", value]` are options.
+ *
+ * It is empty if a word is: the command line takes no empty id, which only programs can write.
+ */
 export function commandLine(...words) {
   const given = ["memalchemy", "--db", database.url || "URL", ...(database.tenant && database.tenant !== "default" ? ["--tenant", database.tenant] : []), ...words.flat()];
-  return given.filter((word) => word !== null && word !== undefined).map(quoted).join(" ");
+  const present = given.filter((word) => word !== null && word !== undefined);
+  return present.includes("") ? "" : present.map(quoted).join(" ");
 }
 
 /** Options that name a thread's log. A thread's id that begins with a dash stands behind "--". */
@@ -78,7 +83,7 @@ export function commandMenu({ commands = () => [], files = () => [] }) {
     }
     await databaseIsKnown();
     put(panel,
-      commands().map(([text, line]) => h("div.menu-row", {}, h("span.menu-text", {}, text), h("code.menu-code", {}, visible(line)), copyButton(line, `Copy the command: ${text}`))),
+      commands().filter(([, line]) => line).map(([text, line]) => h("div.menu-row", {}, h("span.menu-text", {}, text), h("code.menu-code", {}, visible(line)), copyButton(line, `Copy the command: ${text}`))),
       files().map(([text, save]) => {
         const one = h("button.button.small", { type: "button" }, icon("down"), text);
         one.addEventListener("click", async () => {

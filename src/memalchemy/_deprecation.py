@@ -6,6 +6,7 @@ that was renamed is an entry of ``renamed`` in `lazy_exports`. Type checkers kno
 
 from __future__ import annotations
 
+import inspect
 import sys
 import warnings
 from typing import TYPE_CHECKING
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing_extensions import deprecated as deprecated
 else:
-    import inspect
     from functools import wraps
 
     def deprecated(message):
@@ -37,8 +37,6 @@ else:
 
 def warn_of_deprecated(message: str) -> None:
     """Warn whoever called memalchemy, however deep in it the call is."""
-    import inspect
-
     frame, level = inspect.currentframe(), 1
     while frame and frame.f_back and _is_ours(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1

@@ -31,7 +31,7 @@ from memalchemy.errors import InvalidArgument, MemalchemyError, StatementFailed
 THREADS = 2
 """Threads of DuckDB."""
 NICENESS = 10
-"""What the process leaves to others: see nice(2)."""
+"""The niceness of the process, so that the server goes first: see nice(2)."""
 FETCHED = 100
 """Rows that are fetched at once."""
 EXACT = 2**53

@@ -34,7 +34,7 @@ ROWS = 200
 
 
 _DELETED: Record = {"total": None, "added": 0, "messages": [], "waiting": []}
-"""What a step added that was deleted since its row was read."""
+"""The fields of a step that was deleted since its row was read: it added nothing."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ FOUND = 50
 
 @dataclass(frozen=True)
 class _Subject:
-    """Who or what a page is about.
+    """The subject of a page: a person, an agent or a pair of metadata.
 
     Attributes:
         keys: keys of metadata under which the name stands.

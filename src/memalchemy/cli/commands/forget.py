@@ -205,7 +205,6 @@ async def _list_what_is_left(
         name = format_namespace(namespace)
         remove = shlex.join(["memalchemy", "store", "rm", name, key])
         left.append(f"the item {key} in {name}, named so by its key: {remove}")
-    search = shlex.join(["memalchemy", "search", person])
     try:
         found = await Inspector(db).search(person, limit=1, match="all")
     except CapabilityMissing:
@@ -215,6 +214,7 @@ async def _list_what_is_left(
         )
     else:
         if found["hits"]:
+            search = shlex.join(["memalchemy", "search", person])
             left.append(f"texts of others that mention {person!r}: {search}")
     return left + [f"{one}, kept" for one in sorted(one for one in kept if isinstance(one, str))]
 

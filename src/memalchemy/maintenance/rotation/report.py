@@ -1,4 +1,4 @@
-"""What a key rotation found and did: `RotationReport`."""
+"""The report of a key rotation, and the counts that it is made of."""
 
 from __future__ import annotations
 

@@ -154,6 +154,36 @@ def test_history_says_which_checkpoint_waits_for_an_answer(filled: str, call: Ca
     assert " waits " not in call("history", "t", "--db", filled).out
 
 
+def test_threads_lists_those_that_wait_with_what_is_asked(filled: str, call: Call) -> None:
+    async def interrupt(thread_id: str, question: str) -> None:
+        async with Database(filled) as db:
+            await Checkpointer(db).put_writes(
+                [("__interrupt__", [{"value": question}])], thread_id, "a", "task"
+            )
+
+    def waiting(*options: str) -> list[str]:
+        found = call("threads", "--waiting", *options, "--json", "--db", filled).json
+        return [one["thread_id"] for one in found]
+
+    assert waiting() == []
+    for id_, question in (("pay", "pay 30 EUR?"), ("ship", "ship today?"), ("idle", "")):
+        save(filled, {"messages": [{"role": "user", "content": "Please"}]}, id_, "a")
+        if question:
+            asyncio.run(interrupt(id_, question))
+    assert sorted(waiting()) == ["pay", "ship"]
+    assert waiting("--pattern", "p*") == ["pay"]
+    assert waiting("--namespace", "/") == waiting()
+    assert waiting("--namespace", "langgraph") == []
+    limited = call("threads", "--waiting", "--limit", "1", "--db", filled)
+    assert len(limited.out.splitlines()) == 3
+    assert "--limit shows more" in limited.err
+    asked = call("threads", "--waiting", "--db", filled)
+    assert "pay 30 EUR?" in asked.out
+    assert "2 threads waiting for an answer" in asked.err
+    save(filled, {}, "pay", "b")
+    assert waiting() == ["ship"]
+
+
 def test_history_does_not_mark_the_gap_that_pruning_leaves_as_a_branch(
     filled: str, call: Call
 ) -> None:

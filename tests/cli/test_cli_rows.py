@@ -139,6 +139,15 @@ def test_sums_add_up_to_all_rows(command: str, by: str, asked: str, call: Call) 
         assert sums == sorted(sums, key=lambda row: row["day"])
 
 
+def test_sums_are_by_user_under_the_name_of_the_column_too(asked: str, call: Call) -> None:
+    by_user, by_column = (
+        documents(call("--db", asked, "usage", "--by", name, "--json"))
+        for name in ("user", "user_id")
+    )
+
+    assert by_column == by_user != []
+
+
 def test_tools_are_summed_by_tool_with_their_errors(asked: str, call: Call) -> None:
     sums = documents(call("--db", asked, "tools", "--by", "tool", "--json"))
     rows = stored(asked, "tool_calls")

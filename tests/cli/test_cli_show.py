@@ -56,6 +56,21 @@ def test_a_state_is_shown_as_its_messages(talked: str, call: Call) -> None:
     assert "3 messages; checkpoint step-3" in answer.err
 
 
+def test_a_state_without_messages_says_what_it_waits_for(talked: str, call: Call) -> None:
+    async def interrupt() -> None:
+        async with Database(talked) as db:
+            states = Checkpointer(db)
+            newest = await states.save({"n": 2}, "job")
+            asked = [("__interrupt__", [{"value": "go on?"}])]
+            await states.put_writes(asked, "job", newest, "task")
+
+    asyncio.run(interrupt())
+
+    shown = call("show", "job", "--db", talked).out
+    assert shown.endswith("waits for an answer\n    go on?\n")
+    assert call("show", "job", "--json", "--db", talked).json["state"] == {"n": 2}
+
+
 def test_an_earlier_state_is_shown(talked: str, call: Call) -> None:
     for reference in ("latest~1", "step-2"):
         shown = call("show", "agent", "--at", reference, "--json", "--db", talked).json

@@ -23,6 +23,8 @@ DIMENSIONS: Final[dict[str, tuple[str, ...]]] = {
     "usage": (*_WHERE, "model"),
 }
 """By table, what its rows can be summed up by."""
+_COLUMNS = {"user_id": "user"}
+"""Columns of the tables that a dimension has another name for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +62,13 @@ class RowSums:
     """
 
     def __init__(self, table: str, by: Sequence[str]) -> None:
-        for name in by:
+        dimensions = [_COLUMNS.get(name, name) for name in by]
+        for name in dimensions:
             if name not in DIMENSIONS[table]:
                 known = ", ".join(DIMENSIONS[table])
                 said = f"rows of {table} are not summed up by {name!r}, but by {known}"
                 raise InvalidArgument(said)
-        self._by = list(dict.fromkeys(by))
+        self._by = list(dict.fromkeys(dimensions))
         self._measures = _MEASURES[table]
         self._sums: dict[tuple[Any, ...], list[list[Any]]] = {}
 

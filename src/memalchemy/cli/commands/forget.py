@@ -74,10 +74,11 @@ async def forget(
     Erases all that is named after a person or has their id in metadata, or one thread, or the
     threads and items of the store with some metadata, or the items of a namespace and below it,
     with --threads also what threads have there, or everything of a tenant. Says how much it is and
-    asks first. With --metadata it also names the threads and namespaces, such as facts/ada, that
-    have one of its values as their name: they stay.
+    asks first. With --metadata it lists the threads, and afterwards the threads and namespaces,
+    such as facts/ada, that have one of its values as their name: they stay.
     """
     from memalchemy import Checkpointer
+    from memalchemy.checkpoints.forget import selected_threads
 
     require_exactly_one(
         "--person, --thread, --metadata, --namespace or --whole-tenant",
@@ -115,10 +116,17 @@ async def forget(
             target = f"all threads and items with metadata {wanted} {of_tenant}"
         only_items = namespace is not None and not threads
         if dry_run or not yes:
+            shown: dict[str, list[str]] = {}
             with usage_errors():
                 amount = await _count_erased(db, erase)
+                if metadata is not None:
+                    shown["threads"] = await selected_threads(db, None, wanted, None)
+            if not ctx.as_data:
+                for one in shown.get("threads", ()):
+                    ctx.terminal.print(f"thread {one}")
             if dry_run:
-                _print_dry_run(ctx, amount, f"{_format_count(amount, only_items)} of {target}")
+                what = f"{_format_count(amount, only_items)} of {target}"
+                _print_dry_run(ctx, amount, what, **shown)
                 return None
             if amount:
                 ctx.terminal.require_consent(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from fnmatch import fnmatchcase
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,7 +33,13 @@ from memalchemy.cli.thread_arguments import ThreadArgument
 from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:
-    from memalchemy import Checkpointer, CheckpointInfo, Diff
+    from memalchemy import Checkpointer, CheckpointInfo, Database, Diff
+
+_WAITING = (
+    *("thread_id", "namespace", "title", "agent", "user", "asked", "happened_at"),
+    *("messages", "errors", "input_tokens", "output_tokens", "cost_usd"),
+)
+"""What a program is told of a waiting thread."""
 
 
 @command("threads", example="memalchemy --db sqlite:///agent.db threads --pattern 'airline-*'")
@@ -42,16 +50,24 @@ async def threads(
     ] = "*",
     namespace: OnlyNamespaceOption = None,
     prefix: PrefixOption = False,
+    waiting: Annotated[
+        bool,
+        typer.Option("--waiting", help="Only those that wait for an answer, with what is asked."),
+    ] = False,
     limit: LimitOption = 100,
 ) -> None:
     """List threads, most recently written first.
 
     Lists what agents have saved and what frameworks and conversations keep. A thread in several
-    namespaces is listed once for each.
+    namespaces is listed once for each. With --waiting it reads the newest state of every thread.
     """
     from memalchemy import Checkpointer
 
     parts = () if namespace is None else parse_namespace(namespace)
+    if waiting:
+        below = prefix or namespace is None
+        await _list_waiting(ctx, pattern, parts, below=below, limit=limit)
+        return
     async with ctx.database(read_only=True) as db:
         logs = await Checkpointer(db, namespace=parts).list_logs(
             limit=limit, pattern=pattern, below=prefix or namespace is None
@@ -104,6 +120,66 @@ async def threads(
         ctx.terminal.print_note(what)
     if len(logs) == limit:
         ctx.terminal.print_note(f"only the {count(limit, 'log')} written last; --limit shows more")
+
+
+async def _list_waiting(
+    ctx: Context, pattern: str, namespace: tuple[str, ...], *, below: bool, limit: int
+) -> None:
+    def is_wanted(thread: Mapping[str, Any]) -> bool:
+        place = tuple(thread["namespace"])
+        is_there = place == namespace or (below and place[: len(namespace)] == namespace)
+        return is_there and fnmatchcase(thread["thread_id"], pattern)
+
+    async with ctx.database(read_only=True) as db:
+        found, unread = await _find_waiting(db, is_wanted, limit + 1)
+    shown = found[:limit]
+    if ctx.as_data:
+        ctx.terminal.print_data([{name: one[name] for name in _WAITING} for one in shown])
+    else:
+        ctx.terminal.print_table(
+            (
+                Column("thread", "id"),
+                Column("namespace", "id", drop=2),
+                Column("user", drop=1),
+                Column("asked"),
+                Column("happened (UTC)", "time", drop=3),
+            ),
+            (
+                (
+                    one["thread_id"],
+                    format_namespace(one["namespace"]),
+                    one["user"] or "",
+                    Excerpt(one["asked"]),
+                    format_time(datetime.fromisoformat(one["happened_at"])),
+                )
+                for one in shown
+            ),
+        )
+        ctx.terminal.print_note(f"{count(len(shown), 'thread')} waiting for an answer")
+    for one in unread:
+        ctx.terminal.print_note(
+            f"thread {one['thread_id']} was not read ({one['problem']}): see `memalchemy verify`"
+        )
+    if len(found) > limit:
+        ctx.terminal.print_note(f"only the first {limit}; --limit shows more")
+
+
+async def _find_waiting(
+    db: Database, is_wanted: Callable[[Mapping[str, Any]], bool], limit: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the first *limit* threads that wait, and those that are damaged among them."""
+    from memalchemy.inspection import Inspector
+
+    waiting: list[dict[str, Any]] = []
+    damaged: list[dict[str, Any]] = []
+    inspector = Inspector(db)
+    page = await inspector.threads(waiting=True)
+    while True:
+        for thread in filter(is_wanted, page["threads"]):
+            (waiting if thread["waiting"] else damaged).append(thread)
+        if page["next"] is None or len(waiting) >= limit:
+            return waiting[:limit], damaged
+        page = await inspector.threads(waiting=True, cursor=page["next"])
 
 
 @command("history", example="memalchemy --db sqlite:///agent.db history airline-1 --limit 50")

@@ -71,10 +71,12 @@ async def show(
             page = await inspector.transcript(
                 thread, place, at=checkpoint, before=before, limit=limit, whole=True
             )
-            if page["at"] is not None and page["source"] == "state":
+            if page["at"] is not None:
                 waiting = await inspector.interrupts(thread, place, at=page["at"])
         if page is None or not (messages or page["source"] != "none"):
             await _print_raw(ctx, db, thread, place, checkpoint, has_steps, limit, before)
+            if not ctx.as_data:
+                TranscriptPrinter(ctx.terminal, full=full).print_waiting(waiting)
             return
         info = None if page["at"] is None else await _require_info(db, thread, place, page["at"])
     _check_messages(page, thread, forced=messages)

@@ -26,23 +26,8 @@ pytestmark = [
     pytest.mark.own_signing_keys,
 ]
 
-
-READS_A_STATE_FIRST = [
-    f"{name}.{call}"
-    for name in ("Checkpointer", "RetainedCheckpointer")
-    for call in ("save", "change")
-]
-"""A save reads the state that it rests on by one query, which names `threads` last."""
 WITH_A_CONNECTION = [
-    pytest.param(
-        write,
-        id=write.name,
-        marks=pytest.mark.xfail(reason="the query of a chain of states names checkpoints first")
-        if write.name.split(" ")[0] in READS_A_STATE_FIRST
-        else (),
-    )
-    for write in WRITES
-    if write.takes_connection
+    pytest.param(write, id=write.name) for write in WRITES if write.takes_connection
 ]
 
 

@@ -24,10 +24,10 @@ LIMIT $3
 
 -- checkpoints.citus.look_at_checkpoint(which=newest)
 SELECT checkpoints.checkpoint_id, threads.epoch, deltas.seq, deltas.checksum
-FROM checkpoints
-JOIN deltas ON deltas.log_id = checkpoints.log_id
-AND deltas.seq = checkpoints.seq
-JOIN threads ON threads.log_id = checkpoints.log_id
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
 WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.seq = (
   SELECT max(wanted.seq) AS max_1
@@ -328,10 +328,10 @@ WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec
     AND deltas.seq = $3::BIGINT
     AND deltas.checksum = $4::BIGINT) THEN NULL
   ELSE deltas.payload END AS payload
-  FROM checkpoints
-  JOIN deltas ON deltas.log_id = checkpoints.log_id
-  AND deltas.seq = checkpoints.seq
-  JOIN threads ON threads.log_id = checkpoints.log_id
+  FROM threads
+  JOIN deltas ON deltas.log_id = threads.log_id
+  JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+  AND checkpoints.seq = deltas.seq
   WHERE checkpoints.log_id = $5::UUID
   AND checkpoints.seq = (
     SELECT max(wanted.seq) AS max_1
@@ -370,10 +370,10 @@ WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, d
     AND deltas.seq = $4::BIGINT
     AND deltas.checksum = $5::BIGINT) THEN NULL
   ELSE deltas.payload END AS payload
-  FROM checkpoints
-  JOIN deltas ON deltas.log_id = checkpoints.log_id
-  AND deltas.seq = checkpoints.seq
-  JOIN threads ON threads.log_id = checkpoints.log_id
+  FROM threads
+  JOIN deltas ON deltas.log_id = threads.log_id
+  JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+  AND checkpoints.seq = deltas.seq
   WHERE checkpoints.log_id = $1::UUID
   AND checkpoints.seq = (
     SELECT max(wanted.seq) AS max_1

@@ -301,10 +301,10 @@ WITH chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum
     AND deltas.seq = :held_seq
     AND deltas.checksum = :held_checksum) THEN NULL
   ELSE deltas.payload END AS payload
-  FROM checkpoints
-  JOIN deltas ON deltas.log_id = checkpoints.log_id
-  AND deltas.seq = checkpoints.seq
-  JOIN threads ON threads.log_id = checkpoints.log_id
+  FROM threads
+  JOIN deltas ON deltas.log_id = threads.log_id
+  JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+  AND checkpoints.seq = deltas.seq
   WHERE checkpoints.log_id = :k_log_id
   AND checkpoints.seq = (
     SELECT max(wanted.seq) AS max_1
@@ -342,10 +342,10 @@ WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, code
     AND deltas.seq = :held_seq
     AND deltas.checksum = :held_checksum) THEN NULL
   ELSE deltas.payload END AS payload
-  FROM checkpoints
-  JOIN deltas ON deltas.log_id = checkpoints.log_id
-  AND deltas.seq = checkpoints.seq
-  JOIN threads ON threads.log_id = checkpoints.log_id
+  FROM threads
+  JOIN deltas ON deltas.log_id = threads.log_id
+  JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+  AND checkpoints.seq = deltas.seq
   WHERE checkpoints.log_id = :k_log_id
   AND checkpoints.seq = (
     SELECT max(wanted.seq) AS max_1

@@ -349,10 +349,10 @@ WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec
     AND deltas.seq = ?
     AND deltas.checksum = ?) THEN NULL
   ELSE deltas.payload END AS payload
-  FROM checkpoints
-  JOIN deltas ON deltas.log_id = checkpoints.log_id
-  AND deltas.seq = checkpoints.seq
-  JOIN threads ON threads.log_id = checkpoints.log_id
+  FROM threads
+  JOIN deltas ON deltas.log_id = threads.log_id
+  JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+  AND checkpoints.seq = deltas.seq
   WHERE checkpoints.log_id = ?
   AND checkpoints.seq = (
     SELECT max(wanted.seq) AS max_1
@@ -390,10 +390,10 @@ WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, d
     AND deltas.seq = ?
     AND deltas.checksum = ?) THEN NULL
   ELSE deltas.payload END AS payload
-  FROM checkpoints
-  JOIN deltas ON deltas.log_id = checkpoints.log_id
-  AND deltas.seq = checkpoints.seq
-  JOIN threads ON threads.log_id = checkpoints.log_id
+  FROM threads
+  JOIN deltas ON deltas.log_id = threads.log_id
+  JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+  AND checkpoints.seq = deltas.seq
   WHERE checkpoints.log_id = ?
   AND checkpoints.seq = (
     SELECT max(wanted.seq) AS max_1

@@ -24,12 +24,12 @@ from memalchemy.variants import CITUS
 @statement(unproven=NO_KEYS, only_on=CITUS, which=("newest", "named"))
 def look_at_checkpoint(dialect: Dialect, which: str) -> Executable:
     """Select what tells the row of a checkpoint from every other one."""
-    state = and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq)
+    state = and_(same_log(CHECKPOINTS, DELTAS), CHECKPOINTS.c.seq == DELTAS.c.seq)
     return (
         select(CHECKPOINTS.c.checkpoint_id, THREADS.c.epoch, DELTAS.c.seq, DELTAS.c.checksum)
-        .select_from(CHECKPOINTS)
-        .join(DELTAS, state)
-        .join(THREADS, same_log(THREADS, CHECKPOINTS))
+        .select_from(THREADS)
+        .join(DELTAS, same_log(DELTAS, THREADS))
+        .join(CHECKPOINTS, state)
         .where(of_log(CHECKPOINTS), CHECKPOINTS.c.seq == select_position(which), live())
     )
 

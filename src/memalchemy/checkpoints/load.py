@@ -124,9 +124,10 @@ def _select_chain(which: str, *also: Any, signed: bool = False) -> Any:
             *(own[name] if name in own else DELTAS.c[name] for name in link),
             *(proof_columns() if signed else ()),
         )
-        .select_from(CHECKPOINTS)
-        .join(DELTAS, and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq))
-        .join(THREADS, same_log(THREADS, CHECKPOINTS))
+        # PostgreSQL locks tables in the order in which they stand, and so does a revision.
+        .select_from(THREADS)
+        .join(DELTAS, same_log(DELTAS, THREADS))
+        .join(CHECKPOINTS, and_(same_log(CHECKPOINTS, DELTAS), CHECKPOINTS.c.seq == DELTAS.c.seq))
         .where(of_log(CHECKPOINTS), start, live(), *names)
         .cte("chain", recursive=True)
     )

@@ -1,6 +1,6 @@
 """One thread grows to the end of the workload under every subject, side by side.
 
-Every step is a round: each subject saves it once, in an order that rotates, so that what one leaves
+Every step is a round: each subject saves it once, in an order that changes, so that what one leaves
 to the disk (LangGraph's file gets 300 times ours) slows all of them alike. On the way, at a few
 lengths, all of them load the newest state. At the end the bytes are counted.
 
@@ -30,6 +30,7 @@ from benchmarks.measure import (
     at_least,
     at_most,
     cpu_ratio,
+    in_order_of,
     megabytes,
     milliseconds,
     ratio,
@@ -147,8 +148,7 @@ async def measure(
     dumps: dict[int, float] = {}
     for step in range(1, whole + 1):
         state = state_at(list(messages), step)
-        first = step % len(everyone)
-        for timed in everyone[first:] + everyone[:first]:
+        for timed in in_order_of(step, everyone):
             await timed.save(state)
         if step <= 200:
             await delta.save(state)

@@ -3,7 +3,7 @@
 A step is stored as its difference from an earlier one, so a long thread is where that saves most.
 Here the conversation of the other groups is cut into threads of a few lengths, and `compare` takes
 threads of a user's file as they are. One thread is saved after another, each after every message.
-Each save is a round: ours, ours without text search, and LangGraph's, in an order that rotates. At
+Each save is a round: ours, ours without text search, and LangGraph's, in an order that changes. At
 the end the bytes are counted, those of an empty database included, which has a line of its own. No
 line has a target: they are there to show when the difference is small, and where ours is slower.
 """
@@ -19,6 +19,7 @@ from benchmarks.measure import (
     Seconds,
     Stopwatch,
     cpu_ratio,
+    in_order_of,
     megabytes,
     milliseconds,
     ratio,
@@ -142,8 +143,8 @@ async def _save_in_turns(
     for number, thread in enumerate(threads):
         for step in range(1, len(thread) + 1):
             state = state_at(list(thread), step)
-            turn = (turn + 1) % len(pairs)
-            for subject, taken in pairs[turn:] + pairs[:turn]:
+            turn += 1
+            for subject, taken in in_order_of(turn, pairs):
                 watch = Stopwatch()
                 await subject.save(f"thread-{number}", state)
                 taken.append(watch.read())

@@ -1,6 +1,6 @@
 """A framework's own backend beside ours, on one conversation: bytes, saves and loads on its way.
 
-Every save is a round: ours, ours without words to find, and theirs, in an order that rotates. At
+Every save is a round: ours, ours without words to find, and theirs, in an order that changes. At
 each length that is asked for the bytes are counted, and the newest state is loaded: by an object
 that was opened for it and knows nothing of the thread, and again by the one that saved it. Knows no
 framework: what one is called with is a `Backend`'s business.
@@ -22,6 +22,7 @@ from benchmarks.measure import (
     Stopwatch,
     at_least,
     cpu_speed,
+    in_order_of,
     megabytes,
     milliseconds,
     ratio,
@@ -127,8 +128,7 @@ async def compare(one: Comparison, rounds: int) -> AsyncIterator[Finding]:
     names = list(sides)
     for length in range(one.pace, LENGTHS[-1] + 1, one.pace):
         state = one.state(length)
-        first = length // one.pace % len(names)
-        for name in names[first:] + names[:first]:
+        for name in in_order_of(length // one.pace, names):
             watch = Stopwatch()
             await sides[name].save(THREAD, state)
             times[name].append(watch.read())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ from benchmarks.measure import (
     at_most,
     cpu_ratio,
     cpu_speed,
+    in_order_of,
     ratio,
     take_turns,
     under,
@@ -97,7 +100,18 @@ def test_what_is_missed_by_hand_too_has_a_floor() -> None:
 # --- Rounds and times ----------------------------------------------------------------------------
 
 
-async def test_subjects_take_turns_in_an_order_that_rotates() -> None:
+@pytest.mark.parametrize("number", [2, 3, 7])
+def test_each_subject_begins_and_follows_its_neighbour_as_often_as_another(number: int) -> None:
+    subjects = list(range(number))
+    orders = [in_order_of(turn, subjects) for turn in range(2 * number)]
+
+    assert [sorted(order) for order in orders] == [subjects] * len(orders)
+    assert {*Counter(order[0] for order in orders).values()} == {2}
+    follows = Counter(pair for order in orders for pair in pairwise(order))
+    assert all(times == follows[b, a] for (a, b), times in follows.items())
+
+
+async def test_subjects_take_turns_in_an_order_that_changes() -> None:
     order: list[str] = []
 
     def run(name: str) -> Run:
@@ -109,8 +123,8 @@ async def test_subjects_take_turns_in_an_order_that_rotates() -> None:
 
     found = await take_turns({name: run(name) for name in "abc"}, rounds=3)
 
-    assert "".join(order) == "abcbcacab"
-    assert found["a"] == [1.0, 6.0, 8.0]
+    assert "".join(order) == "abccbabca"
+    assert found["a"] == [1.0, 6.0, 9.0]
 
 
 def test_a_ratio_is_the_median_of_the_rounds() -> None:

@@ -270,6 +270,7 @@ def test_a_socket_of_a_closed_loop_can_be_closed() -> None:
     transport = loop.run_until_complete(connect())
     loop.close()
     assert transport._sock is one
+    assert transport._loop is loop
 
     with suppress(RuntimeError):
         transport._call_connection_lost(None)

@@ -200,8 +200,9 @@ def close_transport_without_loop(transport: Any, *, is_over: bool) -> None:
     """Close a transport of asyncio's whose event loop is closed (*is_over*) or does not run.
 
     asyncio closes a socket in its loop, at the loop's next step. So the server is told here, by the
-    end of the stream. A loop that is not closed closes the socket when it runs again; that of one
-    that is closed would stay open until it is collected as garbage, with a ResourceWarning.
+    end of the stream. A loop that is not closed closes the socket when it runs again, or when it is
+    closed before that; that of one that is closed would stay open until it is collected as garbage,
+    with a ResourceWarning.
     """
     connected = transport.get_extra_info("socket")
     with suppress(RuntimeError):  # the loop is closed
@@ -209,11 +210,29 @@ def close_transport_without_loop(transport: Any, *, is_over: bool) -> None:
     if connected is not None:
         with suppress(OSError):  # the server was faster
             connected.shutdown(socket.SHUT_RDWR)
+    under_tls = getattr(transport, "_ssl_protocol", None)
+    lowest = transport if under_tls is None else under_tls._transport
+    # asyncio has no public way to close the socket of a closed loop; uvloop has closed it.
+    if getattr(lowest, "_call_connection_lost", None) is None:
+        return
     if is_over:
-        under_tls = getattr(transport, "_ssl_protocol", None)
-        lowest = transport if under_tls is None else under_tls._transport
-        # asyncio has no public way to close the socket of a closed loop; uvloop has closed it.
-        close = getattr(lowest, "_call_connection_lost", None)
-        if close is not None and getattr(lowest, "_sock", None) is not None:
-            with suppress(RuntimeError):
-                close(None)
+        _close_socket(lowest)
+    else:
+        with suppress(RuntimeError):  # it was closed meanwhile
+            lowest._loop.call_soon(_CloseWithLoop(lowest), context=Context())
+
+
+class _CloseWithLoop:
+    """Closes a socket when its loop is closed, which drops its steps, unless this step is taken."""
+
+    def __init__(self, transport: Any) -> None:
+        self._dropped = weakref.finalize(self, _close_socket, transport)
+
+    def __call__(self) -> None:
+        self._dropped.detach()
+
+
+def _close_socket(transport: Any) -> None:
+    if transport._sock is not None:
+        with suppress(RuntimeError):
+            transport._call_connection_lost(None)

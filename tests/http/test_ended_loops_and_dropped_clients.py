@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import random
 import socket
@@ -174,7 +175,11 @@ def test_ended_loops_leave_no_more_than_one_pool(
 
 @pytest.mark.usefixtures("silent_without_collector")
 @pytest.mark.parametrize("name", NAMES)
-def test_loops_that_nobody_closes_leave_no_more_than_one_pool(base_url: str, name: str) -> None:
+@pytest.mark.parametrize("steps", [0, 1])
+def test_loops_that_nobody_closes_leave_no_more_than_one_pool(
+    base_url: str, name: str, steps: int
+) -> None:
+    """Each takes so many steps before it is closed in the end."""
     client = make(http, name, base_url)
     loops = []
     for _ in range(ROUNDS // 10):
@@ -189,8 +194,11 @@ def test_loops_that_nobody_closes_leave_no_more_than_one_pool(base_url: str, nam
     del client
     wait_until(lambda: held(base_url) == 0)
     for loop in loops:
-        loop.run_until_complete(asyncio.sleep(0))  # it closes its sockets
+        for _ in range(steps):
+            loop.run_until_complete(asyncio.sleep(0))
         loop.close()
+    del loop, loops
+    gc.collect()
 
 
 @pytest.mark.usefixtures("silent_without_collector")

@@ -135,13 +135,23 @@ def test_a_host_in_the_query_is_a_socket_directory() -> None:
     assert arguments["host"] == "/var/run/postgresql"
 
 
-def test_what_neon_appends_to_its_urls_is_understood() -> None:
+def test_what_neon_appends_to_its_urls_is_understood(caplog: pytest.LogCaptureFixture) -> None:
     arguments = connect_arguments(
         parse_url("postgres://ada:pw@ep-x.neon.tech/db?sslmode=require&channel_binding=require")
     )
 
     assert arguments["ssl"] == "require"
     assert "channel_binding" not in arguments
+    assert "channel_binding=require is not enforced" in caplog.text
+
+
+def test_psycopg_is_given_the_channel_binding(caplog: pytest.LogCaptureFixture) -> None:
+    arguments = connect_arguments(
+        parse_url("postgresql+psycopg://ada:pw@db/agents?channel_binding=require")
+    )
+
+    assert arguments["channel_binding"] == "require"
+    assert not caplog.records
 
 
 def test_connect_timeout_and_application_name_of_libpq_are_understood_by_asyncpg() -> None:

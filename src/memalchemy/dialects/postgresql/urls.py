@@ -7,6 +7,7 @@ as a server that cannot be reached.
 
 from __future__ import annotations
 
+import logging
 import os
 import ssl
 from collections.abc import Mapping
@@ -26,6 +27,8 @@ from memalchemy.dialects.urls import (
     single_value,
 )
 from memalchemy.errors import UnknownURL
+
+_log = logging.getLogger(__name__)
 
 _SSL_MODES = {"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
 
@@ -119,7 +122,11 @@ def _read_for_asyncpg(query: dict[str, Any]) -> dict[str, Any]:
     in_dsn = {k: query.pop(k) for k in (*_SSL_FILES, *_SSL_SETTINGS) if query.get(k)}
     if in_dsn and "ssl" not in connect_args:
         connect_args["dsn"] = f"postgresql://?{urlencode(in_dsn)}"
-    query.pop("channel_binding", None)  # asyncpg has none: docs/installation.md says so
+    if query.pop("channel_binding", None) == "require":  # Neon appends it to its URLs
+        _log.warning(
+            "channel_binding=require is not enforced: asyncpg has no channel binding. The driver "
+            "psycopg has it: postgresql+psycopg://"
+        )
     if query.get("gssencmode") in ("disable", "prefer"):
         del query["gssencmode"]
     if "connect_timeout" in query:

@@ -27,8 +27,13 @@ pytestmark = pytest.mark.alone
 MINUTES = float(os.environ.get("MEMALCHEMY_MONTH_MINUTES", "15"))
 SEED = os.environ.get("MEMALCHEMY_SEED") or str(random.SystemRandom().randrange(10**6))
 PLACES = {"sqlite": sqlite_place, "postgresql": postgres_place}
-ONCE: dict[jobs.Job, float] = {jobs.upgrade: 0.3, jobs.restore: 0.5}
-"""What is done once, and after which part of the month."""
+ONCE: dict[jobs.Job, float] = {
+    jobs.rotate_encryption_keys: 0.15,
+    jobs.upgrade: 0.3,
+    jobs.rotate_signing_keys: 0.4,
+    jobs.restore: 0.5,
+}
+"""What is done once at least, and after which part of the month."""
 ONCE_ON_SERVERS: dict[jobs.Job, float] = {
     jobs.lose_the_primary: 0.6,
     jobs.prepare_to_move_to_a_subscriber: 0.8,

@@ -60,8 +60,8 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
 
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
-        TooLarge: the id of a session, or a key of state, is over 254 characters; or the names of
-            app, user and session have over 450 bytes together.
+        TooLarge: the id of a session is over 255 characters, a key of state over 254, or the names
+            of app, user and session have over 450 bytes together.
     """
 
     def __init__(

@@ -2623,7 +2623,7 @@ AND deltas.seq >= :p_low
 AND deltas.seq <= :p_high
 ORDER BY deltas.seq
 
--- maintenance.words.count_wordless(table=deltas, scope=tenant)
+-- maintenance.words.statements.count_wordless(table=deltas, scope=tenant)
 SELECT count(*) AS count_1
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
@@ -2632,7 +2632,7 @@ AND (deltas.search_text IS NULL
   OR substr(deltas.search_text, 1, 1) != '#')
 AND (deltas.kind NOT IN ('write'))
 
--- maintenance.words.find_words(kind=logs)
+-- maintenance.words.statements.find_words(kind=logs)
 SELECT threads.namespace
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
@@ -2640,7 +2640,7 @@ WHERE threads.tenant = :k_tenant
 AND deltas.search_text IS NOT NULL
 FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.words.give_delta_words()
+-- maintenance.words.statements.give_delta_words()
 UPDATE deltas
 SET search_text=:p_search_text
 WHERE deltas.log_id = :k_log_id
@@ -2651,7 +2651,7 @@ AND coalesce(length(deltas.search_text), 0) = :p_was_length
 AND deltas.codec = :p_was_codec
 AND deltas.checksum = :p_was_checksum
 
--- maintenance.words.give_item_words()
+-- maintenance.words.statements.give_item_words()
 UPDATE store_items
 SET search_text=:p_search_text, field_terms=:p_field_terms
 WHERE store_items.tenant = :k_tenant
@@ -2661,7 +2661,7 @@ AND store_items.version = :p_version
 AND store_items.codec = :p_was_codec
 AND store_items.checksum = :p_was_checksum
 
--- maintenance.words.list_wordless(table=deltas, scope=tenant, after=True)
+-- maintenance.words.statements.list_wordless(table=deltas, scope=tenant, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.kind, deltas.codec, deltas.checksum, threads.thread_id,
   threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, deltas.search_text,
   length(deltas.payload) AS stored
@@ -2680,7 +2680,7 @@ AND (deltas.log_id > :p_log_id
 ORDER BY deltas.log_id, deltas.seq
 FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.words.read_entries_of_range()
+-- maintenance.words.statements.read_entries_of_range()
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
 WHERE deltas.log_id = :k_log_id
@@ -2689,7 +2689,7 @@ AND deltas.seq >= :p_low
 AND deltas.seq <= :p_high
 ORDER BY deltas.seq
 
--- maintenance.words.read_wordless_items()
+-- maintenance.words.statements.read_wordless_items()
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.search_text, store_items.field_terms,
   store_items.value

@@ -3171,7 +3171,7 @@ SELECT set_config('enable_seqscan', 'off', true), set_config('enable_indexscan',
   set_config('enable_indexonlyscan', 'off', true), set_config('enable_hashjoin', 'off', true),
   set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true)
 
--- maintenance.words.count_wordless(table=deltas, scope=tenant)
+-- maintenance.words.statements.count_wordless(table=deltas, scope=tenant)
 SELECT count(*) AS count_1
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
@@ -3180,7 +3180,7 @@ AND (deltas.search_text IS NULL
   OR substr(deltas.search_text, 1, 1) != '#')
 AND (deltas.kind NOT IN ('write'))
 
--- maintenance.words.find_words(kind=logs)
+-- maintenance.words.statements.find_words(kind=logs)
 SELECT threads.namespace
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
@@ -3188,7 +3188,7 @@ WHERE threads.tenant = $1::VARCHAR
 AND deltas.search_text IS NOT NULL
 LIMIT $2
 
--- maintenance.words.give_delta_words()
+-- maintenance.words.statements.give_delta_words()
 UPDATE deltas
 SET search_text=$1::VARCHAR
 WHERE deltas.log_id = $2::UUID
@@ -3199,7 +3199,7 @@ AND coalesce(length(deltas.search_text), 0) = $4::INTEGER
 AND deltas.codec = $5::VARCHAR
 AND deltas.checksum = $6::BIGINT
 
--- maintenance.words.give_item_words()
+-- maintenance.words.statements.give_item_words()
 UPDATE store_items
 SET search_text=$1::VARCHAR, field_terms=$2::VARCHAR
 WHERE store_items.tenant = $3::VARCHAR
@@ -3209,7 +3209,7 @@ AND store_items.version = $6::BIGINT
 AND store_items.codec = $7::VARCHAR
 AND store_items.checksum = $8::BIGINT
 
--- maintenance.words.list_wordless(table=deltas, scope=tenant, after=True)
+-- maintenance.words.statements.list_wordless(table=deltas, scope=tenant, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.kind, deltas.codec, deltas.checksum, threads.thread_id,
   threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, deltas.search_text,
   octet_length(deltas.payload) AS stored
@@ -3225,7 +3225,7 @@ AND (deltas.log_id, deltas.seq) > ($2::UUID, $3::BIGINT)
 ORDER BY deltas.log_id, deltas.seq
 LIMIT $4
 
--- maintenance.words.read_entries_of_range()
+-- maintenance.words.statements.read_entries_of_range()
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
 WHERE deltas.log_id = $1::UUID
@@ -3234,7 +3234,7 @@ AND deltas.seq >= $2::BIGINT
 AND deltas.seq <= $3::BIGINT
 ORDER BY deltas.seq
 
--- maintenance.words.read_wordless_items()
+-- maintenance.words.statements.read_wordless_items()
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.search_text, store_items.field_terms,
   store_items.value

@@ -2849,7 +2849,7 @@ AND name = ?
 -- maintenance.verify.text_indexes.rebuild_index(index=deltas_search, step=0)
 DROP TRIGGER IF EXISTS deltas_search_insert
 
--- maintenance.words.count_wordless(table=deltas, scope=tenant)
+-- maintenance.words.statements.count_wordless(table=deltas, scope=tenant)
 SELECT count(*) AS count_1
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
@@ -2858,7 +2858,7 @@ AND (deltas.search_text IS NULL
   OR substr(deltas.search_text, 1, 1) != '#')
 AND (deltas.kind NOT IN ('write'))
 
--- maintenance.words.find_words(kind=logs)
+-- maintenance.words.statements.find_words(kind=logs)
 SELECT threads.namespace
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
@@ -2867,7 +2867,7 @@ AND deltas.search_text IS NOT NULL
 LIMIT ?
 OFFSET ?
 
--- maintenance.words.give_delta_words()
+-- maintenance.words.statements.give_delta_words()
 UPDATE deltas
 SET search_text=?
 WHERE deltas.log_id = ?
@@ -2878,7 +2878,7 @@ AND coalesce(length(deltas.search_text), 0) = ?
 AND deltas.codec = ?
 AND deltas.checksum = ?
 
--- maintenance.words.give_item_words()
+-- maintenance.words.statements.give_item_words()
 UPDATE store_items
 SET search_text=?, field_terms=?
 WHERE store_items.tenant = ?
@@ -2888,7 +2888,7 @@ AND store_items.version = ?
 AND store_items.codec = ?
 AND store_items.checksum = ?
 
--- maintenance.words.list_wordless(table=deltas, scope=tenant, after=True)
+-- maintenance.words.statements.list_wordless(table=deltas, scope=tenant, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.kind, deltas.codec, deltas.checksum, threads.thread_id,
   threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, deltas.search_text,
   length(deltas.payload) AS stored
@@ -2905,7 +2905,7 @@ ORDER BY deltas.log_id, deltas.seq
 LIMIT ?
 OFFSET ?
 
--- maintenance.words.read_entries_of_range()
+-- maintenance.words.statements.read_entries_of_range()
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
 WHERE deltas.log_id = ?
@@ -2914,7 +2914,7 @@ AND deltas.seq >= ?
 AND deltas.seq <= ?
 ORDER BY deltas.seq
 
--- maintenance.words.read_wordless_items()
+-- maintenance.words.statements.read_wordless_items()
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.search_text, store_items.field_terms,
   store_items.value

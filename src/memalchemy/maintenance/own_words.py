@@ -26,7 +26,7 @@ from memalchemy.log import Log
 from memalchemy.log.scan import run_query
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, of_log, same_log
 from memalchemy.maintenance.verify.items import StoreNamespace, read_stored_items
-from memalchemy.maintenance.words import StatesOfLog
+from memalchemy.maintenance.words.states_of_log import StatesOfLog
 from memalchemy.proofs import REPORTED
 from memalchemy.protection.signed_logs import read_signed_row
 from memalchemy.statements import column_bind, statement

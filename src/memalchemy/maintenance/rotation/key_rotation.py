@@ -57,7 +57,7 @@ from memalchemy.maintenance.rotation.statements import (
     reseal_delta,
     reseal_item,
 )
-from memalchemy.maintenance.words import note_lost_words
+from memalchemy.maintenance.words.lost_words import note_lost_words
 from memalchemy.protection.key_registry import (
     KEYS_NAMESPACE,
     read_registered_keys,

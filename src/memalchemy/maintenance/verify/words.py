@@ -5,7 +5,9 @@ from __future__ import annotations
 from memalchemy.database import Database
 from memalchemy.maintenance.command_names import program
 from memalchemy.maintenance.verify.report import ReportBuilder, counted
-from memalchemy.maintenance.words import WordlessNamespace, WordRebuild, has_words
+from memalchemy.maintenance.words.lost_words import has_words
+from memalchemy.maintenance.words.rebuild import WordRebuild
+from memalchemy.maintenance.words.report import WordlessNamespace
 
 NAMED = 5
 """The number of namespaces that a finding names."""

@@ -1,98 +1,45 @@
-"""Rebuild words: the search text of rows, and the field terms of items, from their payloads.
-
-An older release has made words by other rules. They are found as that release found them, and here
-they are made anew, wherever there are some. Words that a checkpoint has taken over from pruned ones
-are made from its state, if that has their text.
-
-Words can be lost, too. A database that may not hold readable words has none: a rotation has removed
-them, or rows were written without them. Once words are allowed again, they are made from the
-payloads, as a save makes them.
-
-Whether a row without words should have some is a setting of the class that wrote it,
-``index_text``, which the database does not know. A rotation that removes words notes the namespaces
-from which it removed some. Words of other namespaces are rebuilt only where the caller names them:
-what was kept out of the readable words on purpose stays out.
-"""
+"""The rebuilding of words: what rows lack is made from their payloads, batch by batch."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
-from hashlib import sha256
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    Executable,
-    Integer,
-    Text,
-    and_,
-    bindparam,
-    func,
-    literal_column,
-    not_,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import Executable
 
-from memalchemy._cache import BoundedCache
-from memalchemy.checkpoints.load import load_chain
-from memalchemy.checkpoints.rewrite import list_in_order
-from memalchemy.checkpoints.skip_deltas import rebuild_checkpoint
 from memalchemy.codec.field_terms import OTHERS, field_terms
-from memalchemy.codec.first_tokens import first_tokens
 from memalchemy.codec.payloads import decode_payload
 from memalchemy.codec.places import item_place, row_place
-from memalchemy.codec.search_text import (
-    MARK,
-    is_of_first_version,
-    item_search_text,
-    search_text,
-    texts_of_state,
-    words_in,
-)
-from memalchemy.codec.tokens import tokens
-from memalchemy.codec.values import Parts, state_size
+from memalchemy.codec.search_text import is_of_first_version, item_search_text
 from memalchemy.contracts import Progress
-from memalchemy.database import READ, WRITE_ROWS, Database, off_loop
+from memalchemy.database import WRITE_ROWS, Database, off_loop
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict, Corrupt, KeyMissing, MemalchemyError, NotEncrypted
 from memalchemy.events import operation
-from memalchemy.keys import (
-    INTERNAL_RANGE,
-    InternalNamespace,
-    check_namespace,
-    check_thread_id,
-    encode_namespace,
-)
+from memalchemy.keys import check_namespace, check_thread_id, encode_namespace
 from memalchemy.log import Log
 from memalchemy.log.reencoding import note_reencoding
 from memalchemy.log.scan import batches, run_query, scan
-from memalchemy.log.tables import (
-    CHECKPOINTS,
-    DELTAS,
-    THREADS,
-    column_binds,
-    constants,
-    of_log,
-    same_log,
-)
 from memalchemy.maintenance.stored_tenants import list_tenants
-from memalchemy.proofs import REPORTED
+from memalchemy.maintenance.words.lost_words import Kind, delete_notes, read_lost_words
+from memalchemy.maintenance.words.report import NAMED, WordlessNamespace, WordsReport
+from memalchemy.maintenance.words.statements import (
+    TABLES,
+    count_wordless,
+    give_delta_words,
+    give_item_words,
+    list_wordless,
+    read_entries_of_range,
+    read_wordless_items,
+)
+from memalchemy.maintenance.words.states_of_log import StatesOfLog
 from memalchemy.protection.proven_jobs import ERRORS, Damage, is_damage
-from memalchemy.protection.signed_reads import check_every_row
-from memalchemy.rows import DELTA, ITEM
-from memalchemy.search.scope import ITEMS, is_listed, key_lists, of_item
-from memalchemy.statements import Program, after_key, column_bind, statement
-from memalchemy.store import Store
-
-LOST = InternalNamespace(("words",))
-"""Namespace of the notes about namespaces whose words a rotation has removed."""
+from memalchemy.search.scope import key_lists
+from memalchemy.statements import Program
 
 PAGE = 500
 """The number of rows that are listed together."""
@@ -100,62 +47,7 @@ PAGE = 500
 BATCH_ROWS = 100
 """The number of rows whose words are written together, in one transaction."""
 
-PARENTS_BYTES = 32 * 1024 * 1024
-"""The bytes of states that are kept because the next ones grew out of them."""
-
-NAMED = 1000
-"""The number of namespaces that a report names."""
-
-EVER = datetime.fromtimestamp(0, UTC)
-"""As of this time nothing has expired: rows wait for a sweep, and are read as all others."""
-
-Kind = Literal["logs", "items"]
-
 _KINDS = ("states", "entries", "items")
-
-
-@dataclass(frozen=True, slots=True)
-class WordlessNamespace:
-    """A namespace with rows that have texts and no words.
-
-    Attributes:
-        namespace: as it is stored: ``/`` is the default one, ``/a/b/`` is ``("a", "b")``.
-        kind: ``logs`` (of checkpoints and entries) or ``items`` (of a store).
-        rows: the number of such rows.
-    """
-
-    tenant: str
-    kind: Kind
-    namespace: str
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
-class WordsReport:
-    """The result of `rebuild_words`; of a dry run what would be done.
-
-    Attributes:
-        states: the checkpoints that have words again, or words by the rules of this release.
-        entries: the entries that have.
-        items: the items that have, or have field terms again.
-        left: rows that were not rebuilt: they cannot be read, or others changed them meanwhile.
-        unnamed: namespaces that were left as they are, because nobody said that they should have
-            words, the first `NAMED`.
-        damaged: those of *left* that are damaged or not what was signed.
-    """
-
-    states: int = 0
-    entries: int = 0
-    items: int = 0
-    left: int = 0
-    unnamed: tuple[WordlessNamespace, ...] = ()
-    seconds: float = 0.0
-    damaged: int = 0
-
-    @property
-    def rebuilt(self) -> int:
-        """The number of rows that have words again."""
-        return self.states + self.entries + self.items
 
 
 async def rebuild_words(
@@ -232,33 +124,6 @@ async def rebuild_words(
     return run.report(time.perf_counter() - started)
 
 
-async def has_words(db: Database, kind: Kind) -> bool:
-    """Return whether a log or an item of the tenant has words."""
-    binds = {"k_tenant": db.tenant, "p_limit": 1}
-    return bool(await run_query(db, find_words(db.dialect, kind=kind), binds))
-
-
-async def note_lost_words(db: Database, lost: Collection[tuple[Kind, str]]) -> None:
-    """Note that words were removed from logs, or items, in namespaces as they are stored."""
-    notes = [(LOST, _note_key(*one), list(one)) for one in sorted(lost)]
-    if notes:
-        await Store(db, index_text=False).put_batch(notes)
-
-
-def _note_key(kind: Kind, namespace: str) -> str:
-    # A namespace can be longer than a key.
-    return sha256(f"{kind} {namespace}".encode()).hexdigest()
-
-
-async def read_lost_words(db: Database) -> set[tuple[Kind, str]]:
-    """Return the namespaces of the tenant from which a rotation has removed words."""
-    return {
-        (item.value[0], item.value[1])
-        async for item in Store(db).iter_items(LOST)
-        if isinstance(item.value, list)
-    }
-
-
 class NewWords(NamedTuple):
     """Words of a row that are to be written."""
 
@@ -317,7 +182,7 @@ class WordRebuild:
             if self._thread_id is None:
                 await self._rebuild_items(db)
                 if not self.dry_run and self.left == left and db.keyring.is_readable("text"):
-                    await _delete_notes(db, self._lost)
+                    await delete_notes(db, self._lost)
         self._tell_progress(self._total)
 
     @property
@@ -566,266 +431,3 @@ def _delta_change(
         "p_search_text": words,
     }
     return NewWords(kind, give_delta_words(dialect), binds)
-
-
-async def _delete_notes(db: Database, lost: Collection[tuple[Kind, str]]) -> None:
-    """Remove the notes about namespaces whose words are there again."""
-    store = Store(db)
-    for one in sorted(lost):
-        await store.delete(LOST, _note_key(*one))
-
-
-class StatesOfLog:
-    """The states of one log, each compared with the one that it grew out of."""
-
-    def __init__(self, db: Database, log: Log, index_text: bool | frozenset[str]) -> None:
-        self.db, self.log = db, log
-        self._index_text = index_text
-        self._names: dict[str, int] | None = None
-        """The positions of the checkpoints of the log by their ids, in order."""
-        self._states: BoundedCache[str, Parts] = BoundedCache(
-            PARENTS_BYTES, lambda parts: min(state_size(parts), PARENTS_BYTES)
-        )
-
-    async def words_at(self, row: Any) -> str | None:
-        """Return the words of a checkpoint by the rules of this release.
-
-        They are those that it added, as its save had them. If its row has words already, by the
-        rules of an older release, they are those.
-        """
-        parts, parent = await self._load_with_parent(row)
-        make: Callable[[], str | None] = partial(self._text_of_added, parts, parent)
-        if row.search_text is not None:
-            make = partial(_renewed, row.search_text, parts, parent)
-        return await off_loop(state_size(parts), make)
-
-    async def words_by_key(self, row: Any) -> list[set[str]]:
-        """Return the words that a checkpoint added, apart for each key that has some.
-
-        They are by the rules by which the words of its row are.
-        """
-        parts, parent = await self._load_with_parent(row)
-        split = first_tokens if is_of_first_version(row.search_text) else tokens
-        found = []
-        for key, part in parts.items():
-            make = partial(_words_of_part, {key: part}, parent, split)
-            found.append(await off_loop(len(part), make))
-        return [words for words in found if words]
-
-    async def _load_with_parent(self, row: Any) -> tuple[Parts, Parts | None]:
-        if row.checkpoint_id is None or not (self._index_text or row.search_text):
-            return {}, None  # nobody can load this state, so nobody looks for it
-        parts = await self._load_parts(row.checkpoint_id)
-        before = None if parts is None else await self._checkpoint_before(row)
-        return parts or {}, None if before is None else await self._load_parts(before)
-
-    async def _checkpoint_before(self, row: Any) -> str | None:
-        """Return the checkpoint that a save compared with: its parent, or else the one before it.
-
-        A parent that was pruned has left its words to those after it.
-        """
-        if self._names is None:
-            d, log = self.db.dialect, self.log
-            check = partial(check_every_row, d, log, "checkpoints", self.db.signing)
-            rows = await run_query(self.db, list_in_order(d), log.binds(), check=check)
-            self._names = {one.checkpoint_id: one.seq for one in rows}
-        if row.parent_id != row.checkpoint_id and row.parent_id in self._names:
-            return str(row.parent_id)
-        earlier = [name for name, seq in self._names.items() if seq < row.seq]
-        return earlier[-1] if earlier else None
-
-    async def _load_parts(self, checkpoint_id: str) -> Parts | None:
-        parts = self._states.get(checkpoint_id)
-        if parts is not None:
-            return parts
-        tip = await self.db.run(
-            lambda: load_chain(self.db.dialect, self.log, checkpoint_id, EVER, self.db.signing),
-            READ,
-        )
-        if tip is None:
-            return None
-        parts = rebuild_checkpoint(self.log, tip, self.db.keyring).parts()
-        self._states.put(checkpoint_id, parts)
-        return parts
-
-    def _text_of_added(self, parts: Parts, parent: Parts | None) -> str | None:
-        if not isinstance(self._index_text, bool):
-            parts = {key: part for key, part in parts.items() if key in self._index_text}
-        return search_text(texts_of_state(parts, parent))
-
-
-def _words_of_part(
-    parts: Parts, parent: Parts | None, split: Callable[[str], list[str]]
-) -> set[str]:
-    return {word for text in texts_of_state(parts, parent) for word in split(text)}
-
-
-def _renewed(stored: str, parts: Parts, parent: Parts | None) -> str:
-    """Return words of version 1, and no others, as this release makes them from a state.
-
-    A save has added some; which keys had words is told by what is stored. The others were taken
-    over from pruned checkpoints. Those whose text the state has no more stay as they are.
-    """
-    held = dict.fromkeys(words_in(stored))
-    left, texts = dict(held), list[str]()
-    for key, part in parts.items():
-        own = list(texts_of_state({key: part}, parent))
-        words = {word for text in own for word in first_tokens(text)}
-        if words <= held.keys():
-            texts += own
-            left = {word: None for word in left if word not in words}
-    taken_over = []
-    for text in texts_of_state(parts) if left else ():
-        for word in text.split():
-            words = {*first_tokens(word)}
-            if words <= held.keys() and not left.keys().isdisjoint(words):
-                taken_over.append(word)
-    covered = {token for word in taken_over for token in first_tokens(word)}
-    gone = [word for word in left if word not in covered]
-    return search_text([*gone, *taken_over, *texts]) or MARK
-
-
-# --- Statements ----------------------------------------------------------------------------------
-
-TABLES = ("deltas", "store_items")
-SCOPES = ("tenant", "thread")
-
-
-def _may_lack_words(dialect: Dialect, table: str, scope: str) -> ColumnElement[bool] | None:
-    """Return the condition on rows that may lack words; ``None`` where there are none to look for.
-
-    Items that are memalchemy's own have none.
-    """
-    if table == "deltas":
-        names = ("tenant", "thread_id")[: 1 if scope == "tenant" else 2]
-        return and_(
-            *(THREADS.c[name] == column_bind(THREADS.c[name], "k") for name in names),
-            _has_none_of_this_version(DELTAS),
-            DELTAS.c.kind.not_in(constants("write")),
-        )
-    if scope == "thread":
-        return None
-    length = dialect.statements.byte_length(ITEMS.c.field_terms)
-    own = and_(
-        ITEMS.c.namespace >= literal_column(f"'{INTERNAL_RANGE[0]}'"),
-        ITEMS.c.namespace < literal_column(f"'{INTERNAL_RANGE[1]}'"),
-    )
-    return and_(
-        ITEMS.c.tenant == column_bind(ITEMS.c.tenant, "k"),
-        not_(own),
-        or_(
-            _has_none_of_this_version(ITEMS),
-            ITEMS.c.field_terms.is_(None),
-            length <= literal_column(str(len(OTHERS)), Integer),
-        ),
-    )
-
-
-def _has_none_of_this_version(table: Any) -> ColumnElement[bool]:
-    """Return the condition that a row has no words by the rules of this release."""
-    one = literal_column("1", Integer)
-    first = func.substr(table.c.search_text, one, one, type_=Text)
-    return or_(table.c.search_text.is_(None), first != literal_column(f"'{MARK}'", Text))
-
-
-def _source_table(table: str) -> Any:
-    return ITEMS if table == "store_items" else DELTAS.join(THREADS, same_log(THREADS, DELTAS))
-
-
-@statement(table=TABLES, scope=SCOPES)
-def count_wordless(dialect: Dialect, table: str, scope: str) -> Executable | None:
-    """Count the rows that may lack words."""
-    where = _may_lack_words(dialect, table, scope)
-    return (
-        None
-        if where is None
-        else select(func.count()).select_from(_source_table(table)).where(where)
-    )
-
-
-@statement(proves="changed row", table=TABLES, scope=SCOPES, after=(True, False))
-def list_wordless(dialect: Dialect, table: str, scope: str, after: bool) -> Executable | None:
-    """Select a page of the rows that may lack words of this version, in the order of their keys."""
-    where = _may_lack_words(dialect, table, scope)
-    if where is None:
-        return None
-    if table == "store_items":
-        rows: Any = ITEMS
-        key: tuple[str, ...] = ("namespace", "key")
-        columns = [*(ITEMS.c[name] for name in key), ITEMS.c.value]
-    else:
-        at = and_(same_log(CHECKPOINTS, DELTAS), CHECKPOINTS.c.seq == DELTAS.c.seq)
-        rows, key = _source_table(table).outerjoin(CHECKPOINTS, at), ("log_id", "seq")
-        columns = [
-            *(DELTAS.c[name] for name in (*key, "kind", "codec", "checksum")),
-            *(THREADS.c[name] for name in ("thread_id", "namespace")),
-            *(CHECKPOINTS.c[name] for name in ("checkpoint_id", "parent_id")),
-            DELTAS.c.search_text,
-            DELTAS.c.payload,
-        ]
-    stored = dialect.statements.byte_length(columns.pop()).label("stored")
-    query = select(*columns, stored).select_from(rows).where(where)
-    source = ITEMS if table == "store_items" else DELTAS
-    if after:
-        query = query.where(after_key(dialect, source, key))
-    return query.order_by(*(source.c[name] for name in key)).limit(bindparam("p_limit"))
-
-
-@statement(unproven=REPORTED, kind=("logs", "items"))
-def find_words(dialect: Dialect, kind: str) -> Executable:
-    """Select a row of a tenant that has words."""
-    names, rows, words = ITEMS, _source_table("store_items"), ITEMS.c.search_text
-    if kind == "logs":
-        names, rows, words = THREADS, _source_table("deltas"), DELTAS.c.search_text
-    here = names.c.tenant == column_bind(names.c.tenant, "k")
-    found = select(names.c.namespace).select_from(rows).where(here, words.is_not(None))
-    return found.limit(bindparam("p_limit"))
-
-
-@statement(proves="changed row")
-def read_entries_of_range(dialect: Dialect) -> Executable:
-    """Select the entries of a range of positions of a log."""
-    seq = DELTAS.c.seq
-    low, high = (bindparam(name, type_=seq.type) for name in ("p_low", "p_high"))
-    columns = (DELTAS.c[name] for name in ("seq", "codec", "checksum", "payload"))
-    entries = DELTAS.c.kind.in_(constants("entry"))
-    return select(*columns).where(of_log(DELTAS), entries, seq >= low, seq <= high).order_by(seq)
-
-
-@statement(proves="changed row")
-def read_wordless_items(dialect: Dialect) -> Executable:
-    """Select the items of a tenant that ``p_keys`` lists, with their words, expired ones too."""
-    columns = ("namespace", "key", "meta", "version", "codec", "checksum")
-    tenant = ITEMS.c.tenant == column_bind(ITEMS.c.tenant, "k")
-    return select(
-        *(ITEMS.c[name] for name in (*columns, "search_text", "field_terms", "value"))
-    ).where(tenant, is_listed(dialect, ITEMS))
-
-
-def _is_as_read(table: Any) -> list[ColumnElement[bool]]:
-    return [
-        table.c[name] == bindparam(f"p_was_{name}", type_=table.c[name].type)
-        for name in ("codec", "checksum")
-    ]
-
-
-@statement(changes=DELTA)
-def give_delta_words(dialect: Dialect) -> Executable:
-    """Set the words of a row of a log that has none of this version, if it is as it was read.
-
-    The words that it takes over from pruned checkpoints make its text longer.
-    """
-    here = DELTAS.c.seq == column_bind(DELTAS.c.seq, "p")
-    length = func.coalesce(func.length(DELTAS.c.search_text), literal_column("0", Integer))
-    same_text = length == bindparam("p_was_length", type_=Integer)
-    none = _has_none_of_this_version(DELTAS)
-    changing = update(DELTAS).where(of_log(DELTAS), here, none, same_text, *_is_as_read(DELTAS))
-    return changing.values(column_binds(DELTAS, ["search_text"]))
-
-
-@statement(changes=ITEM)
-def give_item_words(dialect: Dialect) -> Executable:
-    """Set the words and field terms of an item, if it is still what was read."""
-    version = ITEMS.c.version == column_bind(ITEMS.c.version, "p")
-    changing = update(ITEMS).where(of_item(ITEMS), version, *_is_as_read(ITEMS))
-    return changing.values(column_binds(ITEMS, ["search_text", "field_terms"]))

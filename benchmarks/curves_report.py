@@ -89,7 +89,7 @@ def summary(found: Curves) -> str:
 
 def section(found: Curves) -> str:
     """The generated part of the guide."""
-    return f"Measured on {found.about['date']}. {summary(found)}"
+    return f"Measured {report.when(found.about)}. {summary(found)}"
 
 
 def page(found: Curves) -> str:

@@ -11,6 +11,7 @@ import os
 import platform
 import re
 import sqlite3
+import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -271,6 +272,7 @@ def circumstances(
     """
     return {
         "date": datetime.now(UTC).date().isoformat(),
+        "commit": commit(),
         "messages": messages,
         "rounds": rounds,
         "groups": list(groups),
@@ -283,6 +285,22 @@ def circumstances(
         "sqlite": sqlite3.sqlite_version,
         "versions": _versions(),
     }
+
+
+def commit() -> str | None:
+    """The commit of the checkout, with ``-dirty`` if files differ from it; without git ``None``."""
+    describe = ("git", "describe", "--always", "--dirty", "--exclude=*", "--abbrev=8")
+    try:
+        told = subprocess.run(describe, cwd=ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return told.stdout.strip()
+
+
+def when(about: Mapping[str, Any]) -> str:
+    """When a run was, and of which commit."""
+    of = f" at commit `{about['commit']}`" if about.get("commit") else ""
+    return f"on {about['date']}{of}"
 
 
 def machine() -> dict[str, Any]:
@@ -447,13 +465,13 @@ def readme_section(results: Results) -> str:
         one = results.named(name)
         rows.append(f"| {label} | {one.ours} | {one.theirs} | {compared(one)} |")
     later = [
-        f" ({label}: on {one['date']})"
+        f" ({label}: {when(one)})"
         for one in about.get("added", [])
         for name, label in HIGHLIGHTS.items()
         if results.named(name).group in one["groups"]
     ]
     outro = (
-        f"Measured on {about['date']}{''.join(later)}, with Python {about['python']} on "
+        f"Measured {when(about)}{''.join(later)}, with Python {about['python']} on "
         f"{about['cpus']} CPUs."
     )
     return "\n".join([*rows, "", outro])
@@ -537,11 +555,11 @@ def docs_section(results: Results) -> str:
         one = results.named(name)
         rows.append([label, one.ours, one.theirs, compared(one), _mark(one)])
     about = results.about
-    added = [f"{_groups_of(one)} on {one['date']}" for one in about.get("added", [])]
+    added = [f"{_groups_of(one)} {when(one)}" for one in about.get("added", [])]
     later = f" Added later: {', '.join(added)}." if added else ""
     return "\n".join(
         [
-            f"**{summary(results)}** Measured on {about['date']} with Python {about['python']} on "
+            f"**{summary(results)}** Measured {when(about)} with Python {about['python']} on "
             f"{about['cpus']} CPUs.{later}",
             "",
             markdown_table(["what", "memalchemy", "beside", "memalchemy is", "target"], rows),
@@ -576,7 +594,7 @@ def integrations_section(results: Results) -> str:
     head = ["", "beside", "bytes", "save", "load", "targets met"]
     return "\n".join(
         [
-            f"**{summary(results)}** Measured on {about['date']} with Python {about['python']} on "
+            f"**{summary(results)}** Measured {when(about)} with Python {about['python']} on "
             f"{about['cpus']} CPUs.",
             "",
             markdown_table(head, rows),

@@ -96,7 +96,8 @@ def page(found: Curves) -> str:
     """The page of all curves, as HTML."""
     about = found.about
     parts = [
-        f"<p>{about['date']}, {about['system']}, {about['cpus']} CPUs, load average "
+        f"<p>{report.when(about).replace('`', '').removeprefix('on ')}, {about['system']}, "
+        f"{about['cpus']} CPUs, load average "
         f"{report.load_text(about['load_average_before'])} before and "
         f"{report.load_text(about['load_average_after'])} after the run of {about['seconds']} s; "
         f"Python {about['python']}, SQLite {about['sqlite']}. {escape(summary(found))}</p>",

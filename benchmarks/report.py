@@ -624,7 +624,8 @@ def where_it_was_measured(results: Results) -> list[str]:
     server = about.get("postgresql", {})
     lines = [
         summary(results),
-        f"{about['date']}, {about['system']}, {about['cpus']} CPUs, load average "
+        f"{when(about).replace('`', '').removeprefix('on ')}, {about['system']}, "
+        f"{about['cpus']} CPUs, load average "
         f"{load_text(about['load_average_before'])} before and "
         f"{load_text(about['load_average_after'])} after the run of {about['seconds']} s; "
         f"Python {about['python']}, SQLite {about['sqlite']}, "

@@ -80,9 +80,7 @@ class CommonOptions:
     allow_unsigned: Annotated[
         bool, typer.Option("--allow-unsigned", help="Also read unsigned data of a signed database.")
     ] = False
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = (
-        False
-    )
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False
     nl: Annotated[
         bool, typer.Option("--nl", help="Print one JSON document per line, for each result.")
     ] = False
@@ -155,7 +153,7 @@ class MatchName(StrEnum):
 
 MatchOption = Annotated[
     MatchName,
-    typer.Option("--match", help="Find what holds any of the words, or only what holds all."),
+    typer.Option("--match", help="Find what holds any of the words, or all."),
 ]
 LimitOption = Annotated[
     int, typer.Option("--limit", min=1, metavar="N", help="Largest number of results.")
@@ -179,7 +177,7 @@ OnlyNamespaceOption = Annotated[
 ]
 FrameworkOption = Annotated[
     str | None,
-    typer.Option("--framework", metavar="NAME", help="Only of this framework, such as langgraph."),
+    typer.Option("--framework", metavar="NAME", help="Only this framework, such as langgraph."),
 ]
 PrefixOption = Annotated[
     bool, typer.Option("--prefix", help="Include the namespaces below NAMESPACE.")
@@ -189,7 +187,7 @@ MetadataOption = Annotated[
     typer.Option(
         "--metadata",
         metavar="KEY=VALUE",
-        help="Threads with this metadata; repeat it for several. VALUE may be JSON.",
+        help="With this metadata; VALUE may be JSON. Repeatable.",
     ),
 ]
 OutputOption = Annotated[
@@ -198,9 +196,7 @@ OutputOption = Annotated[
 AllTenantsOption = Annotated[
     bool, typer.Option("--all-tenants", help="All tenants instead of one.")
 ]
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Only report what would be done; change nothing.")
-]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")]
 
 
 class Metric(StrEnum):

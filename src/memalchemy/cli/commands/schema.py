@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from memalchemy import Database
     from memalchemy.dialects import Distribution
 
-SqlOption = Annotated[
-    bool, typer.Option("--sql", help="Print the SQL script without connecting; run nothing.")
-]
+SqlOption = Annotated[bool, typer.Option("--sql", help="Print the SQL script, and do not connect.")]
 StartOption = Annotated[
     str | None,
     typer.Option("--from", metavar="REVISION", help="With --sql: revision of the database."),
@@ -45,7 +43,7 @@ async def upgrade(
             "--revision",
             "--to",
             metavar="REVISION",
-            help="Revision to stop at; with --sql also FROM:TO, as Alembic writes it.",
+            help="Revision to stop at; with --sql also FROM:TO, as in Alembic.",
         ),
     ] = "head",
     start: StartOption = None,

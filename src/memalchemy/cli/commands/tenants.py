@@ -16,9 +16,7 @@ from memalchemy.errors import WallIncomplete
 if TYPE_CHECKING:
     from memalchemy.database.tenant_wall import TenantWall
 
-SqlOption = Annotated[
-    bool, typer.Option("--sql", help="Print the SQL script without connecting; run nothing.")
-]
+SqlOption = Annotated[bool, typer.Option("--sql", help="Print the SQL script, and do not connect.")]
 
 
 @command("list", example="memalchemy --db sqlite:///agent.db tenants list")

@@ -35,9 +35,7 @@ async def verify(
     all_tenants: AllTenantsOption = False,
     anchor: Annotated[
         Path | None,
-        typer.Option(
-            "--anchor", metavar="FILE", help="Also compare with the anchor in FILE. See anchor."
-        ),
+        typer.Option("--anchor", metavar="FILE", help="Also compare with the anchor in FILE."),
     ] = None,
     digest: Annotated[
         str | None,

@@ -250,12 +250,11 @@ def in_all_tables() -> list[str]:
 def listed_columns(table: Table, *, shared: bool = False) -> str:
     """The table's columns, or those of them that every table has."""
     meant = meanings(table)
-    rows = ["| column | meaning |", "|---|---|"]
-    for column in table.columns:
-        if (column.name in in_all_tables()) == shared:
-            kind = type_of(column) + ", NULL" * bool(column.nullable)
-            rows.append(f"| `{column.name}` {kind} | {meant[column.name]} |")
-    return "\n".join(rows)
+    return "\n".join(
+        f"- `{column.name}` {type_of(column)}{', NULL' * bool(column.nullable)}: {meant[column.name]}"
+        for column in table.columns
+        if (column.name in in_all_tables()) == shared
+    )
 
 
 def listed_rules() -> str:
@@ -269,7 +268,8 @@ def rules_of(table: Table) -> Iterator[str]:
     for rule in (*table.constraints, *table.indexes):
         match rule:
             case CheckConstraint():
-                of = str(rule.sqltext).replace(") OR (", ")\n    OR (")
+                yield f"{rule.name}"
+                continue
             case ForeignKeyConstraint():
                 of = ", ".join(rule.column_keys)
             case PrimaryKeyConstraint() | UniqueConstraint():
@@ -327,14 +327,14 @@ def test_a_column_of_all_tables_is_the_same_in_each() -> None:
 @pytest.mark.parametrize(
     ("written", "instead"),
     [
-        ("| `epoch` bigint |", "| `era` bigint |"),
-        ("| `tenant` string(64) |", "| `tenant` string(65) |"),
-        ("| `epoch` bigint |", "| `epoch` integer |"),
-        ("| `head_id` string(255), NULL |", "| `head_id` string(255) |"),
+        ("- `epoch` bigint:", "- `era` bigint:"),
+        ("- `tenant` string(64):", "- `tenant` string(65):"),
+        ("- `epoch` bigint:", "- `epoch` integer:"),
+        ("- `head_id` string(255), NULL:", "- `head_id` string(255):"),
         ("The position that the next row of the log takes", "A position"),
         ("ix_deltas_base_seq: log_id, base_seq", "ix_deltas_base_seq: log_id"),
         ("ix_threads_tenant_active_at\n", ""),
-        ("next_seq > 0", "next_seq > 1"),
+        ("ck_threads_counters\n", ""),
     ],
 )
 def test_a_line_that_is_not_true_is_seen(written: str, instead: str) -> None:

@@ -124,7 +124,7 @@ class ThreadRow(_HasNamespace, Base):
     UPDATE … RETURNING gives new values only, and a save needs the old.
     """
     meta: Mapped[dict[str, Any]] = mapped_column(Json)
-    """The thread's own metadata. A checkpoint's metadata is the checkpoint's."""
+    """The thread's own metadata."""
     forked_from: Mapped[str | None] = mapped_column(THREAD)
     """The thread that this log was copied from. NULL, too, if that was erased."""
     forked_seq: Mapped[int | None] = mapped_column(BigInteger)

@@ -27,24 +27,25 @@ TYPES = {"number": "double", "integer": "bigint", "time": "timestamp", "json": "
 
 
 def list_of_columns() -> str:
-    """Return the tables of the page: first the columns that several have, then each one's own."""
+    """Return the lists of the page: first the columns that several have, then each one's own."""
     times = Counter(column for table in TABLES.values() for column in table.columns)
     shared = [column for column, of in times.items() if of > 2]
-    made = [table_of(shared)]
+    made = [list_of(shared)]
     for table in TABLES.values():
-        also = ", ".join(f"`{column.name}`" for column in table.columns if column in shared)
-        made.append(f"**`{table.name}`**: one row is {table.row}. It has {also}, and")
-        made.append(table_of(column for column in table.columns if column not in shared))
+        has = [f"`{column.name}`" for column in table.columns if column in shared]
+        lacks = [f"`{column.name}`" for column in shared if column not in table.columns]
+        also = f"all of these but {' and '.join(lacks)}" if len(lacks) < 3 else ", ".join(has)
+        made.append(f"**`{table.name}`**: one row is {table.row}. It has {also}, and:")
+        made.append(list_of(column for column in table.columns if column not in shared))
     return "\n\n".join(made) + "\n"
 
 
-def table_of(columns: Iterable[Column]) -> str:
-    rows = ["| column | meaning |", "|---|---|"]
+def list_of(columns: Iterable[Column]) -> str:
+    lines = []
     for column in columns:
-        kind = TYPES.get(column.kind, column.kind)
-        name = f"`{column.name}`" if kind == "text" else f"`{column.name}` {kind}"
-        rows.append(f"| {name} | {column.meaning} |")
-    return "\n".join(rows)
+        kind = "" if column.kind == "text" else f" {TYPES.get(column.kind, column.kind)}"
+        lines.append(f"- `{column.name}`{kind}: {column.meaning}")
+    return "\n".join(lines)
 
 
 def test_the_page_lists_every_table_and_column() -> None:

@@ -250,11 +250,12 @@ def in_all_tables() -> list[str]:
 def listed_columns(table: Table, *, shared: bool = False) -> str:
     """The table's columns, or those of them that every table has."""
     meant = meanings(table)
-    return "\n".join(
-        f"- `{column.name}` {type_of(column)}{', NULL' * bool(column.nullable)}: {meant[column.name]}"
-        for column in table.columns
-        if (column.name in in_all_tables()) == shared
-    )
+    lines = []
+    for column in table.columns:
+        if (column.name in in_all_tables()) == shared:
+            kind = type_of(column) + ", NULL" * bool(column.nullable)
+            lines.append(f"- `{column.name}` {kind}: {meant[column.name]}")
+    return "\n".join(lines)
 
 
 def listed_rules() -> str:

@@ -52,23 +52,18 @@ REASONS = {
 ABOUT = """\
 # Framework test matrix
 
-The tests of all adapters ran on SQLite and PostgreSQL, and this page counts them. It is generated
-by `nox -s frameworks crewai pydantic-ai-harness matrix`. The same numbers, and the names of the
-tests, are in [matrix.json](matrix.json).
+How many tests of each adapter passed: **on SQLite / on PostgreSQL**. Failed ones would be in bold
+beside it, and a dash means that there is no such test. `nox -s frameworks crewai
+pydantic-ai-harness matrix` generates this page. [matrix.json](matrix.json) names the tests.
 
-Each cell has the number of checks that passed: **on SQLite / on PostgreSQL**. Failed checks would
-be in bold beside it. A dash means that there is no such test.
-
-- **Its own tests** are the framework's tests, from its wheel or its sdist, with memalchemy's
-  class in place of its own. If neither has tests, our tests compare with its own storage, call by
-  call.
+- **Its own tests** are the framework's, with memalchemy's class in place of its own. If its wheel
+  and sdist have none, our tests compare with its own storage, call by call.
 - **Left out** are those of its own tests that do not run, are expected to fail, or are skipped by
-  the framework. [Their reasons](left-out.html) are listed.
+  the framework, for [these reasons](left-out.html).
 - **Promises** are the [checks of an adapter](../conformance.md#promises-of-an-adapter), for each
   kind of thing that the framework stores.
 - **Our tests** are all others. A test that names no database is counted under SQLite.
-- **Kills** end a writing process with `SIGKILL`, and check that every acknowledged write is
-  there.
+- **Kills** end a writing process with `SIGKILL`, and check that every acknowledged write is there.
 - **Import** are the tests of [`memalchemy import`](../importing.md) from the framework's storage.
 
 """

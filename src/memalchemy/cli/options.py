@@ -35,7 +35,7 @@ class CommonOptions:
     ] = None
     tenant: Annotated[
         str | None,
-        typer.Option("--tenant", metavar="NAME", help="Tenant to work on. [default: default]"),
+        typer.Option("--tenant", metavar="NAME", help="The tenant. [default: default]"),
     ] = None
     schema: Annotated[
         str | None,
@@ -64,9 +64,7 @@ class CommonOptions:
     ] = None
     allow_plaintext: Annotated[
         bool,
-        typer.Option(
-            "--allow-plaintext", help="Also read unencrypted data of an encrypted database."
-        ),
+        typer.Option("--allow-plaintext", help="Read unencrypted data, too."),
     ] = False
     signing_keys_file: Annotated[
         str | None,
@@ -78,11 +76,11 @@ class CommonOptions:
         ),
     ] = None
     allow_unsigned: Annotated[
-        bool, typer.Option("--allow-unsigned", help="Also read unsigned data of a signed database.")
+        bool, typer.Option("--allow-unsigned", help="Read unsigned data, too.")
     ] = False
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False
     nl: Annotated[
-        bool, typer.Option("--nl", help="Print one JSON document per line, for each result.")
+        bool, typer.Option("--nl", help="Print a JSON document per line, for each result.")
     ] = False
     csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False
     tsv: Annotated[bool, typer.Option("--tsv", help="Print tab-separated values.")] = False
@@ -180,7 +178,7 @@ FrameworkOption = Annotated[
     typer.Option("--framework", metavar="NAME", help="Only this framework, such as langgraph."),
 ]
 PrefixOption = Annotated[
-    bool, typer.Option("--prefix", help="Include the namespaces below NAMESPACE.")
+    bool, typer.Option("--prefix", help="Also the namespaces below NAMESPACE.")
 ]
 MetadataOption = Annotated[
     list[str] | None,
@@ -207,6 +205,4 @@ class Metric(StrEnum):
     L2 = "l2"
 
 
-MetricOption = Annotated[
-    Metric, typer.Option("--metric", help="How the similarity of vectors is measured.")
-]
+MetricOption = Annotated[Metric, typer.Option("--metric", help="Measure of similarity.")]

@@ -264,14 +264,12 @@ async def diff(
         str | None,
         typer.Argument(
             metavar="A",
-            help=f"Checkpoint to compare from: {CHECKPOINT_FORMS}. [default: the parent of B]",
+            help=f"Compare from: {CHECKPOINT_FORMS}. [default: the parent of B]",
         ),
     ] = None,
     b: Annotated[
         str | None,
-        typer.Argument(
-            metavar="B", help="Checkpoint to compare to, in the same forms. [default: the newest]"
-        ),
+        typer.Argument(metavar="B", help="Compare to. [default: the newest]"),
     ] = None,
     namespace: ThreadNamespaceOption = None,
     raw: Annotated[

@@ -32,15 +32,13 @@ async def stats(
     thread: OptionalThreadArgument = None,
     namespace: ThreadNamespaceOption = None,
     largest: Annotated[
-        int, typer.Option(min=1, max=1000, metavar="N", help="Number of threads to list.")
+        int, typer.Option(min=1, max=1000, metavar="N", help="Threads to list.")
     ] = 10,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", metavar="FILE", help="Draw a chart into FILE: .png or .svg."),
+        typer.Option("--plot", metavar="FILE", help="Draw a chart: .png or .svg."),
     ] = None,
-    tables: Annotated[
-        bool, typer.Option("--tables", help="List or draw the tables and indexes, too.")
-    ] = False,
+    tables: Annotated[bool, typer.Option("--tables", help="Also tables and indexes.")] = False,
 ) -> None:
     """Show what takes the space, and how it grows.
 

@@ -39,14 +39,14 @@ async def enforce(
         typer.Option(
             "--admin",
             metavar="ROLE",
-            help="Role that reaches all tenants; may be repeated, and replaces earlier ones.",
+            help="Role that reaches all tenants, in place of earlier ones. Repeatable.",
         ),
     ] = None,
     leakproof: Annotated[
         bool,
         typer.Option(
             "--leakproof/--no-leakproof",
-            help="As a superuser also mark functions of PostgreSQL's that text searches use.",
+            help="As a superuser also mark PostgreSQL's functions of text search.",
         ),
     ] = True,
     sql: SqlOption = False,

@@ -29,7 +29,7 @@ async def verify(
     ctx: Context,
     sample: Annotated[
         str | None,
-        typer.Option(metavar="N|P%", help="Check a random sample: N states, or P % of them."),
+        typer.Option(metavar="N|P%", help="A random sample: N states, or P %."),
     ] = None,
     thread: ThreadOption = None,
     all_tenants: AllTenantsOption = False,
@@ -39,7 +39,7 @@ async def verify(
     ] = None,
     digest: Annotated[
         str | None,
-        typer.Option("--digest", metavar="HEX", help="The digest that the anchor must have."),
+        typer.Option("--digest", metavar="HEX", help="Digest that the anchor must have."),
     ] = None,
     repair: Annotated[
         bool, typer.Option("--repair", help="Rebuild text indexes that are wrong.")

@@ -43,8 +43,8 @@ async def stats(
     """Show what takes the space, and how it grows.
 
     "stored" is what states, entries and pending writes take, without indexes and search text; "full
-    size" is what they would take if each state were stored in full. --tables is about the whole
-    database, with all tenants. A chart needs the extra `plot`.
+    size" is what whole states would take. --tables is about the whole database, with all tenants. A
+    chart needs the extra `plot`.
     """
     if thread is not None:
         if plot is not None or tables:

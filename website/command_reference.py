@@ -114,6 +114,8 @@ def _section(name: str, command: Any, notes: dict[str, Any], shared: set[tuple[s
     else:
         parts += more
     without_defaults = {_without_default(one) for one in shared}
+    if "obvious" in notes:
+        own = [one for one in own if one[0] != notes["obvious"]]
     if described := [one for one in own if _without_default(one) not in without_defaults]:
         parts.append(_list(described))
     if also := [_named(one, one not in shared) for one in own

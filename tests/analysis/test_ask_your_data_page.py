@@ -34,18 +34,35 @@ def list_of_columns() -> str:
     for table in TABLES.values():
         has = [f"`{column.name}`" for column in table.columns if column in shared]
         lacks = [f"`{column.name}`" for column in shared if column not in table.columns]
-        also = f"all of these but {' and '.join(lacks)}" if len(lacks) < 3 else ", ".join(has)
-        made.append(f"**`{table.name}`**: one row is {table.row}. It has {also}, and:")
-        made.append(list_of(column for column in table.columns if column not in shared))
+        own = [column for column in table.columns if column not in shared]
+        also = [written(column) for column in own if says_what_it_is(column)]
+        also += [f"all of these but {' and '.join(lacks)}"] if len(lacks) < 3 else has
+        made.append(f"**`{table.name}`**: one row is {table.row}. It has {', '.join(also)}, and:")
+        made.append(list_of(column for column in own if not says_what_it_is(column)))
     return "\n\n".join(made) + "\n"
 
 
 def list_of(columns: Iterable[Column]) -> str:
-    lines = []
-    for column in columns:
-        kind = "" if column.kind == "text" else f" {TYPES.get(column.kind, column.kind)}"
-        lines.append(f"- `{column.name}`{kind}: {column.meaning}")
-    return "\n".join(lines)
+    return "\n".join(f"- {written(column)}: {column.meaning}" for column in columns)
+
+
+def written(column: Column) -> str:
+    kind = "" if column.kind == "text" else f" {TYPES.get(column.kind, column.kind)}"
+    return f"`{column.name}`{kind}"
+
+
+def says_what_it_is(column: Column) -> bool:
+    """Return true if the meaning of a column has no other words than its name."""
+    words = {*re.findall(r"\w+", column.meaning)} - {
+        "the",
+        "its",
+        "own",
+        "of",
+        "number",
+        "item",
+        "s",
+    }
+    return words <= {*column.name.split("_")}
 
 
 def test_the_page_lists_every_table_and_column() -> None:

@@ -80,6 +80,7 @@ def test_the_details_of_the_page_are_of_commands_that_there_are() -> None:
         "guide",
         "notes",
         "json",
+        "obvious",
     }
 
 

@@ -27,6 +27,8 @@ WIDTH, COLUMN = 96, 28
 """The width of the lists of options, and the most of it that their names take."""
 SHARED_BY = 2
 """An argument or option that so many commands have is described once, above them."""
+OBVIOUS = {"KEY", "THREAD"}
+"""Arguments whose names say all."""
 REPLACED = {
     r" ?\[required\]": "",
     r"; required\]": "]",
@@ -34,7 +36,8 @@ REPLACED = {
     r"x<=([\d.]+)": r"at most \1",
     r"x>=([\d.]+)": r"at least \1",
     r"; at least [01]\]": "]",
-    r" ?\[at least [01]\]": "",
+    r" ?\[at least [\d.]+\]": "",
+    r"; 0 to 65535\]": "]",
 }
 """Marks of the help, and the words for them."""
 DEFAULT = re.compile(r"\s*\[default: ([^\]]*)\]$")
@@ -60,9 +63,10 @@ def page() -> str:
     uses = Counter(record for one in found.values() for record in _own(one))
     commonest = {record[0]: record for record, _ in reversed(uses.most_common())}
     shared = {record for record in commonest.values() if uses[record] >= SHARED_BY}
+    listed = sorted(record for record in shared if record[0] not in OBVIOUS)
     context = typer.Context(program, info_name="memalchemy")
     common = [_record(one, context) for one in program.params if one.name in COMMON]
-    parts = [notes["introduction"].format(common=_list(common), shared=_list(sorted(shared)))]
+    parts = [notes["introduction"].format(common=_list(common), shared=_list(listed))]
     for title, names in chapters.items():
         parts.append(f"## {title}\n")
         if title in abouts:
@@ -114,8 +118,7 @@ def _section(name: str, command: Any, notes: dict[str, Any], shared: set[tuple[s
     else:
         parts += more
     without_defaults = {_without_default(one) for one in shared}
-    if "obvious" in notes:
-        own = [one for one in own if one[0] != notes["obvious"]]
+    own = [one for one in own if one[0] != notes.get("obvious")]
     if described := [one for one in own if _without_default(one) not in without_defaults]:
         parts.append(_list(described))
     if also := [_named(one, one not in shared) for one in own

@@ -64,7 +64,9 @@ class CommonOptions:
     ] = None
     allow_plaintext: Annotated[
         bool,
-        typer.Option("--allow-plaintext", help="Read unencrypted data, too."),
+        typer.Option(
+            "--allow-plaintext", help="Also read unencrypted data of an encrypted database."
+        ),
     ] = False
     signing_keys_file: Annotated[
         str | None,
@@ -76,7 +78,7 @@ class CommonOptions:
         ),
     ] = None
     allow_unsigned: Annotated[
-        bool, typer.Option("--allow-unsigned", help="Read unsigned data, too.")
+        bool, typer.Option("--allow-unsigned", help="Also read unsigned data of a signed database.")
     ] = False
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False
     nl: Annotated[

@@ -40,9 +40,11 @@ async def copy(
     ] = None,
     from_schema: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Its schema. [default: that of --schema]"),
+        typer.Option(metavar="NAME", help="Schema of the source. [default: that of --schema]"),
     ] = None,
-    to_schema: Annotated[str | None, typer.Option(metavar="NAME", help="Its schema.")] = None,
+    to_schema: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Schema of the target.")
+    ] = None,
     all_tenants: AllTenantsOption = False,
     recheck: Annotated[
         bool,

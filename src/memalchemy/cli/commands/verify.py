@@ -29,7 +29,7 @@ async def verify(
     ctx: Context,
     sample: Annotated[
         str | None,
-        typer.Option(metavar="N|P%", help="A random sample: N states, or P %."),
+        typer.Option(metavar="N|P%", help="Check a random sample: N states, or P %."),
     ] = None,
     thread: ThreadOption = None,
     all_tenants: AllTenantsOption = False,

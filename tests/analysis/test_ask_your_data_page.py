@@ -5,9 +5,9 @@ With ``MEMALCHEMY_REGENERATE=1`` its list of columns and its answers are written
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
+import runpy
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,9 +19,9 @@ from memalchemy.analysis import TABLES, Column
 from memalchemy.analysis.questions import read_questions
 from memalchemy.cli.app import app
 from memalchemy.usage import DIMENSION_KEYS, USAGE_KEYS
-from pages import run_page
+from pages import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs" / "ask-your-data.md"
+PAGE = ROOT / "docs" / "ask-your-data.md"
 LIST = re.compile(r"(<!-- tables -->\n).*?(<!-- end of tables -->\n)", re.S)
 TYPES = {"number": "double", "integer": "bigint", "time": "timestamp", "json": "JSON"}
 
@@ -92,7 +92,7 @@ def test_the_ten_questions_have_the_answers_of_the_page(
     pytest.importorskip("duckdb")
     page = PAGE.read_text()
     monkeypatch.chdir(tmp_path)
-    asyncio.run(run_page(PAGE))
+    runpy.run_path(str(ROOT / "examples" / "agency.py"), run_name="__main__")
 
     def answer(query: str) -> str:
         ran = CliRunner().invoke(app, ["--db", "agency.db", "sql", query], catch_exceptions=False)

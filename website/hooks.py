@@ -36,7 +36,6 @@ WITHOUT_TABS = frozenset(
         "http.md",
         "retention.md",
         "testing.md",
-        "schema.md",
         "signatures.md",
         "sqlalchemy.md",
         "sync.md",

@@ -117,6 +117,9 @@ def _section(name: str, command: Any, notes: dict[str, Any], shared: set[tuple[s
         parts[-1] += f" See {notes['guide']}."
     else:
         parts += more
+    if "like" in notes:
+        parts.append(f"Its options are those of [`{notes['like']}`](#{notes['like']}).")
+        own = []
     without_defaults = {_without_default(one) for one in shared}
     own = [one for one in own if one[0] != notes.get("obvious")]
     if described := [one for one in own if _without_default(one) not in without_defaults]:

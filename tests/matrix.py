@@ -41,7 +41,8 @@ NAMES = {
 """The frameworks as they call themselves."""
 
 TOGETHER = "together"
-KINDS = {"promises": "promises", "tests": "our tests", "kill": "kills", "import": "import"}
+KINDS = {"promises": ("promises",), "our tests": ("tests", "kill", "import")}
+"""Columns of the page, and the kinds of tests that they count."""
 DATABASES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 REASONS = {
     "left out": "Not run",
@@ -52,24 +53,18 @@ REASONS = {
 ABOUT = """\
 # Framework test matrix
 
-The tests of all adapters ran on SQLite and PostgreSQL, and this page counts them. It is generated
-by `nox -s frameworks crewai pydantic-ai-harness matrix`. The same numbers, and the names of the
-tests, are in [matrix.json](matrix.json).
+How many tests of each adapter passed: **on SQLite / on PostgreSQL**. Failed ones would be in bold
+beside it, and a dash means that there is no such test. `nox -s frameworks crewai
+pydantic-ai-harness matrix` generates this page. [matrix.json](matrix.json) names the tests.
 
-Each cell has the number of checks that passed: **on SQLite / on PostgreSQL**. Failed checks would
-be in bold beside it. A dash means that there is no such test.
-
-- **Its own tests** are the framework's tests, from its wheel or its sdist, with memalchemy's
-  class in place of its own. If neither has tests, our tests compare with its own storage, call by
-  call.
+- **Its own tests** are the framework's, with memalchemy's class in place of its own. If its wheel
+  and sdist have none, our tests compare with its own storage, call by call.
 - **Left out** are those of its own tests that do not run, are expected to fail, or are skipped by
-  the framework. [Their reasons](left-out.html) are listed.
+  the framework, for [these reasons](left-out.html).
 - **Promises** are the [checks of an adapter](../conformance.md#promises-of-an-adapter), for each
   kind of thing that the framework stores.
-- **Our tests** are all others. A test that names no database is counted under SQLite.
-- **Kills** end a writing process with `SIGKILL`, and check that every acknowledged write is
-  there.
-- **Import** are the tests of [`memalchemy import`](../importing.md) from the framework's storage.
+- **Our tests** are all others. Some end a writing process with `SIGKILL`, and check that every
+  acknowledged write is there. A test that names no database is counted under SQLite.
 
 """
 
@@ -153,16 +148,16 @@ def render(stored: Mapping[str, Any]) -> str:
         own = _of_suites(stored["suites"], name)
         rows.append(
             [
-                f'<a id="{_anchor(name)}"></a>[{NAMES[name]}]({_page_of(name)})<br>'
-                f"{one['package']} {one['version']}",
+                f"[{NAMES[name]}]({_page_of(name)})<br>{one['package']} {one['version']}",
                 _cell(own),
                 _left_out(own),
-                *(_cell(stored["tests"].get(name, {}).get(kind, {})) for kind in KINDS),
+                *(_cell(_added(stored["tests"].get(name, {}), kinds)) for kinds in KINDS.values()),
             ]
         )
-    together = [_cell(stored["tests"].get(TOGETHER, {}).get(kind, {})) for kind in KINDS]
+    of_all = stored["tests"].get(TOGETHER, {})
+    together = [_cell(_added(of_all, kinds)) for kinds in KINDS.values()]
     rows.append(["all of them together", "–", "–", *together])
-    head = ["framework, tested with", "its own tests", "left out", *KINDS.values()]
+    head = ["framework, tested with", "its own tests", "left out", *KINDS]
     runs = dict.fromkeys(map(_run, stored["runs"]))
     return "\n".join([f"{ABOUT}{' '.join(runs)}", "", _table(head, rows)]) + "\n"
 
@@ -219,6 +214,17 @@ def _of_suites(suites: Sequence[Mapping[str, Any]], framework: str) -> dict[str,
         if one["framework"] == framework:
             found.setdefault(one["database"], Counter()).update(one["counts"])
     return dict(found)
+
+
+def _added(
+    tests: Mapping[str, Mapping[str, Mapping[str, int]]], kinds: Sequence[str]
+) -> dict[str, Counter[str]]:
+    """Return the counts of several kinds of tests, by database."""
+    found: dict[str, Counter[str]] = {}
+    for kind in kinds:
+        for database, counts in tests.get(kind, {}).items():
+            found.setdefault(database, Counter()).update(counts)
+    return found
 
 
 def _cell(databases: Mapping[str, Mapping[str, int]]) -> str:

@@ -21,13 +21,9 @@ from xml.etree import ElementTree
 import pytest
 from sqlalchemy import (
     BigInteger,
-    CheckConstraint,
     Column,
-    ForeignKeyConstraint,
-    Index,
     Integer,
     LargeBinary,
-    PrimaryKeyConstraint,
     SmallInteger,
     String,
     Table,
@@ -35,7 +31,6 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 from sqlalchemy.orm import RelationshipDirection
-from sqlalchemy.sql.elements import ColumnElement
 
 from memalchemy import migrate
 from memalchemy.column_types import Json, Key, LogKey, Payload, UtcDateTime, Vector
@@ -250,52 +245,19 @@ def in_all_tables() -> list[str]:
 def listed_columns(table: Table, *, shared: bool = False) -> str:
     """The table's columns, or those of them that every table has."""
     meant = meanings(table)
-    rows = ["| column | meaning |", "|---|---|"]
+    lines = []
     for column in table.columns:
         if (column.name in in_all_tables()) == shared:
             kind = type_of(column) + ", NULL" * bool(column.nullable)
-            rows.append(f"| `{column.name}` {kind} | {meant[column.name]} |")
-    return "\n".join(rows)
-
-
-def listed_rules() -> str:
-    """The keys, indexes and checks of all tables, with what is not said by their names."""
-    return "\n".join(
-        ["```text", *(line for table in all_tables() for line in sorted(rules_of(table))), "```"]
-    )
-
-
-def rules_of(table: Table) -> Iterator[str]:
-    for rule in (*table.constraints, *table.indexes):
-        match rule:
-            case CheckConstraint():
-                of = str(rule.sqltext).replace(") OR (", ")\n    OR (")
-            case ForeignKeyConstraint():
-                of = ", ".join(rule.column_keys)
-            case PrimaryKeyConstraint() | UniqueConstraint():
-                of = ", ".join(column.name for column in rule.columns)
-            case Index():
-                of = ", ".join(map(spelt, rule.expressions))
-                where = rule.dialect_options["postgresql"]["where"]
-                of += "" if where is None else f" where {where}"
-            case _:
-                raise AssertionError(rule)
-        named = str(rule.name).endswith(f"_{table.name}_{of.replace(', ', '_')}")
-        yield f"{rule.name}" if named else f"{rule.name}: {of}"
-
-
-def spelt(expression: ColumnElement[Any] | str) -> str:
-    """The column of an index; of a CASE that a column goes through, that column."""
-    if isinstance(expression, Column):
-        return expression.name
-    return str(expression).removeprefix("CASE WHEN (entry_key IS NOT NULL) THEN ")[: -len(" END")]
+            lines.append(f"- `{column.name}` {kind}: {meant[column.name]}")
+    return "\n".join(lines)
 
 
 def generated(page: str) -> str:
     """The page with the lists that are made from the classes."""
     lists = {f"columns of {table.name}": listed_columns(table) for table in all_tables()}
     lists["columns of all tables"] = listed_columns(all_tables()[0], shared=True)
-    for name, text in {**lists, "keys, indexes and checks": listed_rules()}.items():
+    for name, text in lists.items():
         begin, end = f"<!-- {name} -->\n", "\n<!-- end -->"
         before, _, rest = page.partition(begin)
         _, there, after = rest.partition(end)
@@ -304,7 +266,7 @@ def generated(page: str) -> str:
     return page
 
 
-def test_the_lists_of_columns_keys_indexes_and_checks_are_those_of_the_classes() -> None:
+def test_the_lists_of_columns_are_those_of_the_classes() -> None:
     if regenerates():
         PAGE.write_text(generated(PAGE.read_text()))
 
@@ -327,14 +289,11 @@ def test_a_column_of_all_tables_is_the_same_in_each() -> None:
 @pytest.mark.parametrize(
     ("written", "instead"),
     [
-        ("| `epoch` bigint |", "| `era` bigint |"),
-        ("| `tenant` string(64) |", "| `tenant` string(65) |"),
-        ("| `epoch` bigint |", "| `epoch` integer |"),
-        ("| `head_id` string(255), NULL |", "| `head_id` string(255) |"),
+        ("- `epoch` bigint:", "- `era` bigint:"),
+        ("- `tenant` string(64):", "- `tenant` string(65):"),
+        ("- `epoch` bigint:", "- `epoch` integer:"),
+        ("- `head_id` string(255), NULL:", "- `head_id` string(255):"),
         ("The position that the next row of the log takes", "A position"),
-        ("ix_deltas_base_seq: log_id, base_seq", "ix_deltas_base_seq: log_id"),
-        ("ix_threads_tenant_active_at\n", ""),
-        ("next_seq > 0", "next_seq > 1"),
     ],
 )
 def test_a_line_that_is_not_true_is_seen(written: str, instead: str) -> None:
@@ -363,18 +322,22 @@ def made_by_upgrades() -> set[str]:
     }
 
 
-def test_all_that_the_upgrades_make_is_named() -> None:
+def test_all_that_the_upgrades_make_beside_the_classes_is_named() -> None:
     page = PAGE.read_text()
+    of_classes = {
+        rule.name for table in all_tables() for rule in (*table.constraints, *table.indexes)
+    }
     same_endings = {
         f"{table}_{of}"
         for table in ("checkpoints_meta", "store_items_search")
         for of in ("insert", "update", "delete")
     }
 
-    made = made_by_upgrades() - {"memalchemy_version_pkc"} - same_endings
+    made = made_by_upgrades() - {"memalchemy_version_pkc"} - same_endings - of_classes
 
-    assert len(made) > 40
-    assert {name for name in made if not re.search(rf"\b{name}\b", page)} == set()
+    assert len(made) > 15
+    unique_keys = {name for name in made if name.startswith("uq_")}  # in place of primary keys
+    assert {name for name in made - unique_keys if not re.search(rf"\b{name}\b", page)} == set()
 
 
 def test_no_index_key_or_check_is_named_that_no_upgrade_makes() -> None:

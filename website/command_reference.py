@@ -6,6 +6,7 @@ The help of a command is in its code. Its JSON and its details are in command_no
 from __future__ import annotations
 
 import re
+import textwrap
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -22,10 +23,12 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "cli.md"
 NOTES = ROOT / "website" / "command_notes.toml"
 COMMON = {parameter.name for parameter in CommonOptions.parameters()}
-IN_A_TABLE = {"as_json", "nl", "csv", "tsv"}
-"""Common options that the page describes in its table of outputs."""
+WIDTH, COLUMN = 96, 28
+"""The width of the lists of options, and the most of it that their names take."""
 SHARED_BY = 2
 """An argument or option that so many commands have is described once, above them."""
+OBVIOUS = {"KEY", "THREAD"}
+"""Arguments whose names say all."""
 REPLACED = {
     r" ?\[required\]": "",
     r"; required\]": "]",
@@ -33,10 +36,11 @@ REPLACED = {
     r"x<=([\d.]+)": r"at most \1",
     r"x>=([\d.]+)": r"at least \1",
     r"; at least [01]\]": "]",
-    r" ?\[env: [^\]]*\]": "",
-    r" ?\[at least [01]\]": "",
+    r" ?\[at least [\d.]+\]": "",
+    r"; 0 to 65535\]": "]",
 }
 """Marks of the help, and the words for them."""
+DEFAULT = re.compile(r"\s*\[default: ([^\]]*)\]$")
 HEADINGS = {
     "store": "The store",
     "log": "Logs of entries",
@@ -59,9 +63,10 @@ def page() -> str:
     uses = Counter(record for one in found.values() for record in _own(one))
     commonest = {record[0]: record for record, _ in reversed(uses.most_common())}
     shared = {record for record in commonest.values() if uses[record] >= SHARED_BY}
+    listed = sorted(record for record in shared if record[0] not in OBVIOUS)
     context = typer.Context(program, info_name="memalchemy")
-    common = [_record(one, context) for one in program.params if one.name in COMMON - IN_A_TABLE]
-    parts = [notes["introduction"].format(common=_list(common), shared=_list(sorted(shared)))]
+    common = [_record(one, context) for one in program.params if one.name in COMMON]
+    parts = [notes["introduction"].format(common=_list(common), shared=_list(listed))]
     for title, names in chapters.items():
         parts.append(f"## {title}\n")
         if title in abouts:
@@ -95,10 +100,10 @@ def _record(parameter: Any, context: Any) -> tuple[str, str]:
     return re.sub(r" <\w+>", "", written), meaning.strip()
 
 
-def _section(name: str, command: Any, notes: dict[str, str], shared: set[tuple[str, str]]) -> str:
+def _section(name: str, command: Any, notes: dict[str, Any], shared: set[tuple[str, str]]) -> str:
     own = _own(command)
     if "elsewhere" in notes:
-        shared = shared | {one for one in own if one[0].startswith(notes["elsewhere"])}
+        shared = shared | {one for one in own if one[0].startswith(tuple(notes["elsewhere"]))}
     arguments = [
         one.metavar if one.required else f"[{one.metavar}]"
         for one in command.params
@@ -112,11 +117,16 @@ def _section(name: str, command: Any, notes: dict[str, str], shared: set[tuple[s
         parts[-1] += f" See {notes['guide']}."
     else:
         parts += more
-    if described := [record for record in own if record not in shared]:
+    if "like" in notes:
+        parts.append(f"Its options are those of [`{notes['like']}`](#{notes['like']}).")
+        own = []
+    without_defaults = {_without_default(one) for one in shared}
+    own = [one for one in own if one[0] != notes.get("obvious")]
+    if described := [one for one in own if _without_default(one) not in without_defaults]:
         parts.append(_list(described))
-    if also := [re.findall(r"--[\w-]+", one[0])[0] for one in own if one[0][0] == "-"
-                and one in shared]:  # fmt: skip
-        parts.append(f"Also {', '.join(f'`{one}`' for one in also)}.")
+    if also := [_named(one, one not in shared) for one in own
+                if one[0][0] == "-" and one not in described]:  # fmt: skip
+        parts.append(f"Also {', '.join(also)}.")
     if "notes" in notes:
         parts.append(notes["notes"].strip())
     if "json" in notes:
@@ -124,8 +134,39 @@ def _section(name: str, command: Any, notes: dict[str, str], shared: set[tuple[s
     return "\n\n".join(parts) + "\n"
 
 
+def _without_default(record: tuple[str, str]) -> tuple[str, str]:
+    written, meaning = record
+    return written, DEFAULT.sub("", meaning)
+
+
+def _named(record: tuple[str, str], with_default: bool) -> str:
+    """The name of an option that is described above, and its own default."""
+    written, meaning = record
+    name, *_ = re.findall(r"--[\w-]+", written)
+    found = DEFAULT.search(meaning)
+    return f"`{name}`" + (f" (default {found[1]})" if found and with_default else "")
+
+
 def _list(records: Iterable[tuple[str, str]]) -> str:
-    return "\n".join(f"- `{written}`: {_escaped(meaning)}" for written, meaning in records)
+    """Return options and what they mean as the two columns that `--help` prints."""
+    records = [(written, " ".join(meaning.split())) for written, meaning in records]
+    column = max([len(written) for written, _ in records if len(written) <= COLUMN], default=2) + 2
+    lines = ["```text"]
+    for written, meaning in records:
+        indent = " " * column
+        first = f"{written:{column}}"
+        if len(written) > COLUMN:
+            lines.append(written)
+            first = indent
+        lines += textwrap.wrap(
+            meaning,
+            WIDTH,
+            initial_indent=first,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return "\n".join([*lines, "```"])
 
 
 def _escaped(text: str) -> str:

@@ -17,6 +17,8 @@ SYNC = ROOT / "src" / "memalchemy" / "sync" / "__init__.py"
 LINK = re.compile(r"\]\((\.\./[^)#\s]+)(#[^)\s]*)?\)")
 BLOCK = re.compile(r"^```python( async)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PLAIN = re.compile(r"^```python async$", re.MULTILINE)
+DESCRIBED = re.compile(r"^::: memalchemy\.integrations\.\S+$", re.MULTILINE)
+"""A class of an adapter, which stands below the heading of its framework."""
 IMPORT = re.compile(r"^from memalchemy(\.\w+)? import (\([^)]*\)|[^\n(]+)$", re.MULTILINE)
 AWAIT_IN_BRACKETS = re.compile(r"\(await ([\w.]+\((?:[^()]|\([^()]*\))*\))\)(?=[\[.])")
 """Such as ``(await f(x))["a"]``, which needs no brackets without the ``await``."""
@@ -34,7 +36,6 @@ WITHOUT_TABS = frozenset(
         "http.md",
         "retention.md",
         "testing.md",
-        "schema.md",
         "signatures.md",
         "sqlalchemy.md",
         "sync.md",
@@ -97,6 +98,7 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
     if source in WORDS:
         page.meta["tags"] = WORDS[source]
     markdown = with_tabs(markdown) if has_tabs(source) else PLAIN.sub("```python", markdown)
+    markdown = DESCRIBED.sub(r"\g<0>\n    options:\n      heading_level: 3", markdown)
     folder = posixpath.join("docs", posixpath.dirname(source))
 
     def replaced(link: re.Match[str]) -> str:

@@ -21,8 +21,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "limits.md"
 MB = 1024 * 1024
 INTRODUCTION = """# Limits
 
-This page is generated from the code. A value over a limit raises the error before anything is
-written, and nothing is truncated. The [HTTP server](http-server.md#limits) also limits requests.
+A value over a limit raises the error before anything is written, and nothing is truncated. The
+[HTTP server](http-server.md#limits) also limits requests.
 """
 
 

@@ -106,7 +106,7 @@ class ThreadRow(_HasNamespace, Base):
     version: Mapped[int] = mapped_column(BigInteger)
     """Counts changes of checkpoints and entries, for ``expected_version`` of `ThreadLog`."""
     last_ordinal: Mapped[int] = mapped_column(BigInteger)
-    """The number of checkpoints saved so far. A replaced one counts once."""
+    """The number of checkpoints so far. A replaced one counts once."""
     epoch: Mapped[int] = mapped_column(BigInteger)
     """Random at first. Changes when rows are removed or changed in place.
 
@@ -124,9 +124,9 @@ class ThreadRow(_HasNamespace, Base):
     UPDATE … RETURNING gives new values only, and a save needs the old.
     """
     meta: Mapped[dict[str, Any]] = mapped_column(Json)
-    """The thread's own metadata. A checkpoint's metadata is the checkpoint's."""
+    """The thread's own metadata."""
     forked_from: Mapped[str | None] = mapped_column(THREAD)
-    """The thread that this log was copied from. NULL, too, if that was erased."""
+    """The thread that this log was copied from, unless that was erased."""
     forked_seq: Mapped[int | None] = mapped_column(BigInteger)
     """The position up to which it was copied. Of a whole copy the source's ``next_seq``."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
@@ -142,7 +142,7 @@ class ThreadRow(_HasNamespace, Base):
     expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     """The time from which no reader sees the log."""
     deleted_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """The time of a deletion. Set, it marks a tombstone.
+    """The time of a deletion, of a tombstone.
 
     A tombstone has ids only, and is kept a day so that late writes are refused, not resurrected.
     """
@@ -192,7 +192,7 @@ class CheckpointRow(Base):
     checkpoint_id: Mapped[str] = mapped_column(NAME)
     """The id, given to `save` or made by it."""
     parent_id: Mapped[str | None] = mapped_column(NAME)
-    """The checkpoint that this one was derived from. It may be deleted since."""
+    """The checkpoint that this one continues. It may be deleted since."""
     ordinal: Mapped[int] = mapped_column(BigInteger)
     """The number of this checkpoint in its log, from 1. ``keep_every`` uses it.
 
@@ -218,7 +218,7 @@ class CheckpointRow(Base):
     occurred_at: Mapped[datetime] = mapped_column(UtcDateTime)
     """The time of the step. Earlier than ``created_at`` if the checkpoint was imported."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    """The time at which this database stored it."""
+    """The time of storing it in this database."""
     signature: Mapped[bytes | None] = mapped_column(SIGNATURE)
     """The proof of the row."""
 
@@ -309,7 +309,7 @@ class DeltaRow(Base):
     occurred_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     """The time of an entry. The times of a state are its checkpoint's."""
     stored_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """The time at which an entry or a write was stored."""
+    """The time of storing an entry or a write."""
     signature: Mapped[bytes | None] = mapped_column(SIGNATURE)
     """The proof of the row."""
     payload: Mapped[bytes] = mapped_column(Payload, deferred=True)

@@ -247,6 +247,6 @@ def test_a_whole_run_says_how_it_differs_from_the_stored_one(stored: Path) -> No
 
 
 def test_the_allowed_share_is_the_documented_one() -> None:
-    page = (report.ROOT / "docs" / "benchmarks.md").read_text()
+    page = (report.ROOT / "benchmarks" / "README.md").read_text()
 
     assert f"worse by {compare_runs.ALLOWED * 100:.0f} % or more" in page

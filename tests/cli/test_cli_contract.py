@@ -80,6 +80,8 @@ def test_the_details_of_the_page_are_of_commands_that_there_are() -> None:
         "guide",
         "notes",
         "json",
+        "like",
+        "obvious",
     }
 
 
@@ -92,8 +94,14 @@ def test_the_documentation_names_every_option(name: str) -> None:
     common = {option for parameter in COMMANDS[name].params for option in parameter.opts
               if parameter.name in COMMON_OPTIONS}  # fmt: skip
     own = {o for p in COMMANDS[name].params for o in p.opts if o.startswith("--")} - common
+    described = section(name)
+    if like := re.search(r"^Its options are those of \[`(\w+)`\]", described, re.M):
+        described = section(like[1])
+        assert [(p.opts, p.help) for p in COMMANDS[name].params] == [
+            (p.opts, p.help) for p in COMMANDS[like[1]].params
+        ]
     for option in own - {"--help", "--help-all"}:
-        assert option in section(name), f"{option} of {name}"
+        assert option in described, f"{option} of {name}"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import runpy
 import sqlite3
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 from commandline import Call, lines, thread
 
 from memalchemy.migrate.views import VIEWS
+from pages import ROOT
 
 NAMES = ", ".join(VIEWS)
 
@@ -26,6 +29,23 @@ def test_views_are_created_again_and_dropped(call: Call, url: str) -> None:
     assert call("--db", url, "views").code == 0
     assert call("--db", url, "downgrade", "base", "--delete-rows").code == 0
     assert call("--db", url, "upgrade").code == 0
+
+
+@pytest.mark.own_keys
+def test_the_query_of_the_page_has_its_answer(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(ROOT / "examples" / "agency.py"), run_name="__main__")
+    assert call("--db", "agency.db", "views").code == 0
+    page = (ROOT / "docs" / "schema.md").read_text()
+    ((query, answer),) = re.findall(r"^```sql\n(.*?)```\n\n```\n(.*?)```", page, re.M | re.S)
+
+    connection = sqlite3.connect("agency.db")
+    rows = connection.execute(query).fetchall()
+    connection.close()
+
+    assert "".join(f"{agent}|{steps}|{dollars}\n" for agent, steps, dollars in rows) == answer
 
 
 def test_the_printed_script_makes_and_drops_the_views(call: Call, tmp_path: Path) -> None:

@@ -38,8 +38,8 @@ class AnalysisTable:
 _LOG = (
     Column("tenant", "text", "the tenant"),
     Column("thread", "text", "the thread's id"),
-    Column("namespace", "text", "the namespace, as the command line writes it: `planner/eu`, `/`"),
-    Column("framework", "text", "the framework that keeps it; NULL of your own"),
+    Column("namespace", "text", "the namespace: `planner/eu`, `/`"),
+    Column("framework", "text", "its framework; NULL of your own"),
 )
 _STEP = (
     *_LOG,
@@ -65,12 +65,12 @@ THREADS: Final = AnalysisTable(
     "a thread in one namespace",
     (
         *_LOG,
-        Column("checkpoints", "integer", "the number of its checkpoints"),
-        Column("entries", "integer", "the number of its entries"),
+        Column("checkpoints", "integer", "number of its checkpoints"),
+        Column("entries", "integer", "number of its entries"),
         Column("stored_bytes", "integer", "what it takes in the database"),
         Column("created_at", "time", "when it was first written here"),
         Column("updated_at", "time", "when it was last written here"),
-        Column("forked_from", "text", "the thread of which it is a copy"),
+        Column("forked_from", "text", "the thread that it is a copy of"),
         Column("metadata", "json", "its own metadata"),
         Column("agent", "text", "`agent` of that metadata"),
         Column("user_id", "text", "`user_id` of that metadata"),
@@ -126,9 +126,9 @@ USAGE: Final = AnalysisTable(
         *_STEP,
         Column("position", "integer", "the message's place; NULL if the metadata states it"),
         Column("model", "text", "the model"),
-        Column("input_tokens", "integer", "tokens of the prompt, those from a cache among them"),
+        Column("input_tokens", "integer", "tokens of the prompt, those of a cache included"),
         Column("output_tokens", "integer", "tokens of the answer"),
-        Column("cached_tokens", "integer", "tokens that came out of a cache"),
+        Column("cached_tokens", "integer", "tokens from a cache"),
         Column("cost_usd", "number", "the cost in US dollars"),
         Column("latency_ms", "number", "milliseconds until the answer's end"),
         *_WHO,
@@ -140,12 +140,12 @@ ITEMS: Final = AnalysisTable(
     "an item of a store",
     (
         *_ITEM,
-        Column("framework", "text", "the framework that keeps it; NULL of your own"),
+        Column("framework", "text", "its framework; NULL of your own"),
         Column("value", "json", "its value"),
         Column("metadata", "json", "its metadata"),
         Column("version", "integer", "how often it was written"),
-        Column("created_at", "time", "when it was first written"),
-        Column("updated_at", "time", "when it was last written"),
+        Column("created_at", "time", "when it was first written here"),
+        Column("updated_at", "time", "when it was last written here"),
         Column("expires_at", "time", "when it ends"),
     ),
 )
@@ -158,9 +158,9 @@ MEMORIES: Final = AnalysisTable(
         Column("user_id", "text", "the user whom a fact is about"),
         Column("text", "text", "the fact, the episode's task, or the memory"),
         Column("result", "text", "the episode's result"),
-        Column("confidence", "number", "the fact's confidence when it was last seen"),
-        Column("created_at", "time", "when it was first written"),
-        Column("updated_at", "time", "when it was last written"),
+        Column("confidence", "number", "the fact's confidence when last seen"),
+        Column("created_at", "time", "when it was first written here"),
+        Column("updated_at", "time", "when it was last written here"),
     ),
 )
 

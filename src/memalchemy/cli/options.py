@@ -35,7 +35,7 @@ class CommonOptions:
     ] = None
     tenant: Annotated[
         str | None,
-        typer.Option("--tenant", metavar="NAME", help="Tenant to work on. [default: default]"),
+        typer.Option("--tenant", metavar="NAME", help="The tenant. [default: default]"),
     ] = None
     schema: Annotated[
         str | None,
@@ -80,11 +80,9 @@ class CommonOptions:
     allow_unsigned: Annotated[
         bool, typer.Option("--allow-unsigned", help="Also read unsigned data of a signed database.")
     ] = False
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = (
-        False
-    )
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False
     nl: Annotated[
-        bool, typer.Option("--nl", help="Print one JSON document per line, for each result.")
+        bool, typer.Option("--nl", help="Print a JSON document per line, for each result.")
     ] = False
     csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False
     tsv: Annotated[bool, typer.Option("--tsv", help="Print tab-separated values.")] = False
@@ -155,7 +153,7 @@ class MatchName(StrEnum):
 
 MatchOption = Annotated[
     MatchName,
-    typer.Option("--match", help="Find what holds any of the words, or only what holds all."),
+    typer.Option("--match", help="Find what holds any of the words, or all."),
 ]
 LimitOption = Annotated[
     int, typer.Option("--limit", min=1, metavar="N", help="Largest number of results.")
@@ -179,17 +177,17 @@ OnlyNamespaceOption = Annotated[
 ]
 FrameworkOption = Annotated[
     str | None,
-    typer.Option("--framework", metavar="NAME", help="Only of this framework, such as langgraph."),
+    typer.Option("--framework", metavar="NAME", help="Only this framework, such as langgraph."),
 ]
 PrefixOption = Annotated[
-    bool, typer.Option("--prefix", help="Include the namespaces below NAMESPACE.")
+    bool, typer.Option("--prefix", help="Also the namespaces below NAMESPACE.")
 ]
 MetadataOption = Annotated[
     list[str] | None,
     typer.Option(
         "--metadata",
         metavar="KEY=VALUE",
-        help="Threads with this metadata; repeat it for several. VALUE may be JSON.",
+        help="With this metadata; VALUE may be JSON. Repeatable.",
     ),
 ]
 OutputOption = Annotated[
@@ -198,9 +196,7 @@ OutputOption = Annotated[
 AllTenantsOption = Annotated[
     bool, typer.Option("--all-tenants", help="All tenants instead of one.")
 ]
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Only report what would be done; change nothing.")
-]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")]
 
 
 class Metric(StrEnum):
@@ -211,6 +207,4 @@ class Metric(StrEnum):
     L2 = "l2"
 
 
-MetricOption = Annotated[
-    Metric, typer.Option("--metric", help="How the similarity of vectors is measured.")
-]
+MetricOption = Annotated[Metric, typer.Option("--metric", help="Measure of similarity.")]

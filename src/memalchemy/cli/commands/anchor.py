@@ -30,9 +30,7 @@ async def anchor(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="File of the anchor; - is stdout.")],
     previous: Annotated[
         Path | None,
-        typer.Option(
-            "--previous", metavar="FILE", help="The last anchor, if it is not the FILE itself."
-        ),
+        typer.Option("--previous", metavar="FILE", help="The last anchor, if not FILE."),
     ] = None,
     full: Annotated[
         bool, typer.Option("--full", help="Read everything, not only what has changed.")
@@ -41,7 +39,7 @@ async def anchor(
         bool,
         typer.Option(
             "--accept-rollback",
-            help="Accept the database as it is: a backup was restored on purpose.",
+            help="Accept a backup that was restored on purpose.",
         ),
     ] = False,
     all_tenants: AllTenantsOption = False,

@@ -32,18 +32,18 @@ async def copy(
     ctx: Context,
     from_: Annotated[
         str | None,
-        typer.Option("--from", metavar="URL", help="Database to copy. [default: that of --db]"),
+        typer.Option("--from", metavar="URL", help="Source. [default: that of --db]"),
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="URL", help=f"Database to copy into. [env: {TO_VARIABLE}]"),
+        typer.Option("--to", metavar="URL", help=f"Target. [env: {TO_VARIABLE}]"),
     ] = None,
     from_schema: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Schema to copy. [default: that of --schema]"),
+        typer.Option(metavar="NAME", help="Schema of the source. [default: that of --schema]"),
     ] = None,
     to_schema: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Schema to copy into.")
+        str | None, typer.Option(metavar="NAME", help="Schema of the target.")
     ] = None,
     all_tenants: AllTenantsOption = False,
     recheck: Annotated[

@@ -36,7 +36,7 @@ async def forget(
         typer.Option(
             "--namespace",
             metavar="NAMESPACE",
-            help="All items of the store in NAMESPACE and below it, such as users/ada.",
+            help="All items in NAMESPACE and below it, such as users/ada.",
         ),
     ] = None,
     threads: Annotated[
@@ -63,7 +63,7 @@ async def forget(
         typer.Option(
             "--keep",
             metavar="NAME",
-            help="With --person: a thread or namespace to leave; may be repeated.",
+            help="With --person: a thread or namespace to leave. Repeatable.",
         ),
     ] = None,
     dry_run: DryRunOption = False,

@@ -52,24 +52,22 @@ async def import_(
             help=f"JSON lines; - reads stdin. With --from: {', '.join(FRAMEWORKS)}.",
         ),
     ],
-    prefix: Annotated[
-        str, typer.Option(metavar="TEXT", help="Text to put before every thread id.")
-    ] = "",
+    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Put before every thread id.")] = "",
     on_conflict: Annotated[
-        OnConflict, typer.Option(help="For a thread that exists and holds something else.")
+        OnConflict, typer.Option(help="For a thread that exists with other content.")
     ] = OnConflict.ERROR,
     from_: Annotated[
         str | None,
         typer.Option("--from", metavar="PLACE", help="URL or path of the framework's storage."),
     ] = None,
     from_schema: Annotated[
-        str | None, typer.Option(metavar="NAME", help="With --from: schema of those tables.")
+        str | None, typer.Option(metavar="NAME", help="Schema of those tables.")
     ] = None,
     messages_table: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="With openai-agents: table of the messages. [default: agent_messages]",
+            help="Table of openai-agents' messages. [default: agent_messages]",
         ),
     ] = None,
     dry_run: Annotated[

@@ -46,9 +46,7 @@ async def show(ctx: Context) -> None:
 @command("build", example="memalchemy --db postgresql://me@host/db index build --dimensions 384")
 async def build(
     ctx: Context,
-    dimensions: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Number of dimensions of the vectors.")
-    ],
+    dimensions: Annotated[int, typer.Option(min=1, metavar="N", help="Dimensions of the vectors.")],
     metric: MetricOption = Metric.COSINE,
 ) -> None:
     """Build an index of all vectors with N dimensions.

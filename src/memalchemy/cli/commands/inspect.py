@@ -58,8 +58,8 @@ async def threads(
 ) -> None:
     """List threads, most recently written first.
 
-    Lists what agents have saved and what frameworks and conversations keep. A thread in several
-    namespaces is listed once for each. With --waiting it reads the newest state of every thread.
+    A thread in several namespaces is listed once for each. --waiting reads the newest state of
+    every thread.
     """
     from memalchemy import Checkpointer
 
@@ -191,8 +191,8 @@ async def history(
 ) -> None:
     """List the checkpoints of a thread, newest first.
 
-    Reads no states. "branch of" names the parent of a checkpoint that does not continue the one
-    before it. "waits" marks one that waits for an answer to an interrupt of LangGraph.
+    "branch of" names the parent of a checkpoint that does not continue the one before it. "waits"
+    marks one that waits for an answer to an interrupt of LangGraph.
     """
     from memalchemy.inspection.writes import find_waiting
 
@@ -264,14 +264,12 @@ async def diff(
         str | None,
         typer.Argument(
             metavar="A",
-            help=f"Checkpoint to compare from: {CHECKPOINT_FORMS}. [default: the parent of B]",
+            help=f"Compare from: {CHECKPOINT_FORMS}. [default: the parent of B]",
         ),
     ] = None,
     b: Annotated[
         str | None,
-        typer.Argument(
-            metavar="B", help="Checkpoint to compare to, in the same forms. [default: the newest]"
-        ),
+        typer.Argument(metavar="B", help="Compare to. [default: the newest]"),
     ] = None,
     namespace: ThreadNamespaceOption = None,
     raw: Annotated[
@@ -280,9 +278,8 @@ async def diff(
 ) -> None:
     """Compare two checkpoints of a thread.
 
-    Lists what changed from A to B by JSON pointer: - removed, ~ changed, + added. Without B, A is
-    compared with the newest checkpoint; without both, the newest with its parent, or with the one
-    before it if the parent has been deleted.
+    Lists what changed by JSON pointer: - removed, ~ changed, + added. If the parent of B has been
+    deleted, B is compared with the checkpoint before it.
     """
     from memalchemy.adapters import ADAPTERS
     from memalchemy.inspection.diff import without_bookkeeping

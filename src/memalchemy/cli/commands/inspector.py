@@ -19,14 +19,14 @@ async def inspect(
     ctx: Context,
     url: Annotated[
         str | None,
-        typer.Argument(metavar="URL", help="Database to look at. [default: that of --db]"),
+        typer.Argument(metavar="URL", help="The database. [default: that of --db]"),
     ] = None,
     host: Annotated[str, typer.Option(metavar="HOST", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0 is any free one.")
+        int, typer.Option(min=0, max=65535, metavar="N", help="0 is any free port.")
     ] = 0,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Print the address, and open no browser.")
+        bool, typer.Option("--no-browser", help="Only print the address.")
     ] = False,
 ) -> None:
     """Show the database in the browser.

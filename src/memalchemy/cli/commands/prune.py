@@ -33,7 +33,9 @@ async def prune(
     ] = None,
     older_than: Annotated[
         str | None,
-        typer.Option(metavar="AGE", help="Keep checkpoints younger than AGE: 30d, 12h, 90m."),
+        typer.Option(
+            metavar="AGE", help="Keep checkpoints younger than AGE: 45s, 90m, 12h, 30d, 2w."
+        ),
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="All threads, in all namespaces or the one given.")

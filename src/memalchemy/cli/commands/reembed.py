@@ -39,8 +39,8 @@ async def reembed(
         typer.Option(
             "--embedder",
             metavar="MODULE:FUNCTION",
-            help="Function of a list of texts that returns a vector for each, also FILE.py:FUNCTION"
-            f" or MODULE:OBJECT.METHOD. [env: {EMBEDDER_VARIABLE}]",
+            help="Function that returns the vectors of a list of texts, also FILE.py:FUNCTION or "
+            f"MODULE:OBJECT.METHOD. [env: {EMBEDDER_VARIABLE}]",
         ),
     ] = None,
     model: Annotated[
@@ -52,18 +52,18 @@ async def reembed(
         typer.Option(
             "--namespace",
             metavar="PATH",
-            help="Embed items in this namespace and below it, such as /docs. Repeatable.",
+            help="This namespace and below it, such as /docs. Repeatable.",
         ),
     ] = None,
     all_namespaces: Annotated[
-        bool, typer.Option("--all-namespaces", help="Embed the items of all namespaces.")
+        bool, typer.Option("--all-namespaces", help="All namespaces.")
     ] = False,
     index: Annotated[
         list[str] | None,
         typer.Option(
             "--index",
             metavar="FIELD",
-            help="Embed this field, such as text or /author/name; repeat it for several.",
+            help="Embed this field, such as text or /author/name. Repeatable.",
         ),
     ] = None,
     again: Annotated[
@@ -71,7 +71,7 @@ async def reembed(
         typer.Option("--again", help="Also embed items that have vectors of the model and size."),
     ] = False,
     only_embedded: Annotated[
-        bool, typer.Option("--only-embedded", help="Leave items that have no vectors at all.")
+        bool, typer.Option("--only-embedded", help="Leave items without vectors.")
     ] = False,
     replace_model: Annotated[
         str | None,
@@ -83,9 +83,7 @@ async def reembed(
     ] = None,
     batch_size: Annotated[
         int,
-        typer.Option(
-            "--batch-size", min=1, metavar="N", help="Texts that the function is given at once."
-        ),
+        typer.Option("--batch-size", min=1, metavar="N", help="Texts in a call of the function."),
     ] = 100,
     all_tenants: AllTenantsOption = False,
     dry_run: DryRunOption = False,

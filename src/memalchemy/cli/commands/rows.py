@@ -36,11 +36,13 @@ PatternOption = Annotated[
 SinceOption = Annotated[
     str | None,
     typer.Option(
-        "--since", metavar="TIME", help="Only from this time on: 2026-11-01, or 7d for seven days."
+        "--since",
+        metavar="TIME",
+        help="From this time on: 2026-11-01, 2026-11-01T12:00 (UTC) or 7d.",
     ),
 ]
 UntilOption = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help="Only before this time.")
+    str | None, typer.Option("--until", metavar="TIME", help="Before this time.")
 ]
 RowsOption = Annotated[
     int | None,
@@ -48,7 +50,7 @@ RowsOption = Annotated[
         "--limit",
         min=1,
         metavar="N",
-        help="Largest number of rows. [default: 100 in a table, all for programs]",
+        help="Largest number of results. [default: 100 in a table, all for programs]",
     ),
 ]
 ParquetOption = Annotated[
@@ -62,8 +64,8 @@ ByOption = Annotated[
     typer.Option(
         "--by",
         metavar="WHAT",
-        help="Sum up by day, thread, namespace, framework, agent, user, or by role, tool or model; "
-        "repeat it for several.",
+        help="Sum up by day, thread, namespace, framework, agent, user, or by role, tool or model. "
+        "Repeatable.",
     ),
 ]
 

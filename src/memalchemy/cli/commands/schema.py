@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from memalchemy import Database
     from memalchemy.dialects import Distribution
 
-SqlOption = Annotated[
-    bool, typer.Option("--sql", help="Print the SQL script without connecting; run nothing.")
-]
+SqlOption = Annotated[bool, typer.Option("--sql", help="Print the SQL script, and do not connect.")]
 StartOption = Annotated[
     str | None,
     typer.Option("--from", metavar="REVISION", help="With --sql: revision of the database."),
@@ -45,7 +43,7 @@ async def upgrade(
             "--revision",
             "--to",
             metavar="REVISION",
-            help="Revision to stop at; with --sql also FROM:TO, as Alembic writes it.",
+            help="Revision to stop at; with --sql also FROM:TO, as in Alembic.",
         ),
     ] = "head",
     start: StartOption = None,
@@ -54,7 +52,7 @@ async def upgrade(
         bool,
         typer.Option(
             "--no-pgvector",
-            help="With --sql, for PostgreSQL without pgvector: store vectors as bytes.",
+            help="With --sql: PostgreSQL has no pgvector, vectors are bytes.",
         ),
     ] = False,
 ) -> None:
@@ -90,7 +88,7 @@ async def downgrade(
         str, typer.Argument(metavar="REVISION", help="Revision to go to; base removes the schema.")
     ],
     delete_rows: Annotated[
-        bool, typer.Option("--delete-rows", help="Drop tables even if they hold rows.")
+        bool, typer.Option("--delete-rows", help="Drop tables that hold rows.")
     ] = False,
     start: StartOption = None,
     sql: SqlOption = False,
@@ -208,9 +206,9 @@ async def grants(
 @command("distribute", example="memalchemy distribute --citus --sql")
 async def distribute(
     ctx: Context,
-    citus: Annotated[bool, typer.Option("--citus", help="Spread over a Citus cluster.")] = False,
+    citus: Annotated[bool, typer.Option("--citus", help="Over a Citus cluster.")] = False,
     oracle_partitions: Annotated[
-        bool, typer.Option("--oracle-partitions", help="Spread over hash partitions on Oracle.")
+        bool, typer.Option("--oracle-partitions", help="Over hash partitions on Oracle.")
     ] = False,
     parts: Annotated[
         int | None,

@@ -50,7 +50,7 @@ async def search(
         typer.Option(
             "--in",
             metavar="PLACE",
-            help="Only checkpoints, entries or items; repeat it for two of them.",
+            help="Only checkpoints, entries or items. Repeatable.",
         ),
     ] = None,
     thread: ThreadOption = None,

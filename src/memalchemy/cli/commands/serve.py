@@ -32,7 +32,7 @@ async def serve(
     host: Annotated[str, typer.Option(metavar="HOST", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
         int,
-        typer.Option(min=0, max=65535, metavar="N", help="Port; 0 is any free one."),
+        typer.Option(min=0, max=65535, metavar="N", help="0 is any free port."),
     ] = 8080,
     token_file: Annotated[
         Path | None,
@@ -97,11 +97,11 @@ async def serve(
     ] = 30,
     grace: Annotated[
         float,
-        typer.Option(min=1, metavar="S", help="Seconds for requests to end at shutdown."),
+        typer.Option(min=1, metavar="S", help="Time for requests to end at shutdown."),
     ] = 10,
     pool_size: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Connections kept to a server. [default: 5]"),
+        typer.Option(min=1, metavar="N", help="Connections that are kept. [default: 5]"),
     ] = None,
     max_overflow: Annotated[
         int | None,
@@ -109,7 +109,7 @@ async def serve(
     ] = None,
     statement_timeout: Annotated[
         float | None,
-        typer.Option(min=0.001, metavar="S", help="Longest time of a statement, in seconds."),
+        typer.Option(min=0.001, metavar="S", help="Longest time of a statement."),
     ] = None,
     inspector: Annotated[
         bool, typer.Option("--inspector", help="Also show the inspector, at /inspector/.")

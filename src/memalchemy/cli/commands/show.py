@@ -46,9 +46,9 @@ async def show(
 ) -> None:
     """Print the messages of a thread.
 
-    Prints those of the newest state, or of the one that --at names; or the entries of a
-    conversation, up to the one that --at names. Prints a state without messages as JSON, and with
-    --raw any state: bytes become base64, sets become lists. `export` keeps their types.
+    Prints those of the newest state or of the one that --at names, or the entries of a conversation
+    up to there. A state without messages, and with --raw any state, is printed as JSON: bytes
+    become base64, sets become lists. `export` keeps their types.
     """
     from memalchemy import Checkpointer, ThreadLog
     from memalchemy.inspection import Inspector

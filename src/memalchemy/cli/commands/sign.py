@@ -25,7 +25,7 @@ LISTED = 20
 async def sign(
     ctx: Context,
     thread: Annotated[
-        str | None, typer.Option("--thread", metavar="ID", help="Only this thread.")
+        str | None, typer.Option("--thread", metavar="THREAD", help="Only this thread.")
     ] = None,
     all_tenants: AllTenantsOption = False,
     adopt_unsigned: Annotated[

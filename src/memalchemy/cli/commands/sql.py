@@ -64,20 +64,20 @@ async def sql(
         typer.Option(
             "--cache",
             metavar="FILE",
-            help="Keep the tables in this DuckDB file, and read only what has changed since.",
+            help="Keep the tables in this DuckDB file, and read only what has changed.",
         ),
     ] = None,
     plaintext_cache: Annotated[
         bool,
         typer.Option(
-            "--plaintext-cache", help="Allow the cache of an encrypted database, unencrypted."
+            "--plaintext-cache", help="Allow an unencrypted cache of an encrypted database."
         ),
     ] = False,
     longest: Annotated[
-        str, typer.Option("--timeout", metavar="TIME", help="Longest time of the query: 45s, 5m.")
+        str, typer.Option("--timeout", metavar="TIME", help="Longest time: 45s, 5m.")
     ] = "60s",
     memory: Annotated[
-        str, typer.Option("--memory", metavar="SIZE", help="Most memory of the query: 500MB, 2GB.")
+        str, typer.Option("--memory", metavar="SIZE", help="Most memory: 500MB, 2GB.")
     ] = "1GB",
     namespace: OnlyNamespaceOption = None,
     prefix: PrefixOption = False,

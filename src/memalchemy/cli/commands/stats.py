@@ -32,21 +32,19 @@ async def stats(
     thread: OptionalThreadArgument = None,
     namespace: ThreadNamespaceOption = None,
     largest: Annotated[
-        int, typer.Option(min=1, max=1000, metavar="N", help="Number of threads to list.")
+        int, typer.Option(min=1, max=1000, metavar="N", help="Threads to list.")
     ] = 10,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", metavar="FILE", help="Draw a chart into FILE: .png or .svg."),
+        typer.Option("--plot", metavar="FILE", help="Draw a chart: .png or .svg."),
     ] = None,
-    tables: Annotated[
-        bool, typer.Option("--tables", help="List or draw the tables and indexes, too.")
-    ] = False,
+    tables: Annotated[bool, typer.Option("--tables", help="Also tables and indexes.")] = False,
 ) -> None:
     """Show what takes the space, and how it grows.
 
     "stored" is what states, entries and pending writes take, without indexes and search text; "full
-    size" is what they would take if each state were stored in full. --tables is about the whole
-    database, with all tenants. A chart needs the extra `plot`.
+    size" is what whole states would take. --tables is about the whole database, with all tenants. A
+    chart needs the extra `plot`.
     """
     if thread is not None:
         if plot is not None or tables:

@@ -78,7 +78,7 @@ async def list_items(
     ] = None,
     namespaces: Annotated[
         bool,
-        typer.Option("--namespaces", help="List NAMESPACE and those below it, not their items."),
+        typer.Option("--namespaces", help="List NAMESPACE and those below, not items."),
     ] = False,
     prefix: PrefixOption = False,
     newest: Annotated[
@@ -202,14 +202,14 @@ async def put(
     namespace: NamespaceArgument,
     key: KeyArgument,
     value: Annotated[
-        str, typer.Argument(metavar="VALUE", help="JSON; @FILE reads a file, - reads stdin.")
+        str, typer.Argument(metavar="VALUE", help="JSON; @FILE reads a file, - stdin.")
     ],
     text: Annotated[
         bool, typer.Option("--text", help="VALUE is plain text instead of JSON.")
     ] = False,
     metadata: Annotated[
         str | None,
-        typer.Option("--metadata", metavar="JSON", help="A JSON object, for --filter to search."),
+        typer.Option("--metadata", metavar="JSON", help="A JSON object, for --filter."),
     ] = None,
     ttl: Annotated[
         str | None,
@@ -217,9 +217,7 @@ async def put(
     ] = None,
     expected_version: Annotated[
         str | None,
-        typer.Option(
-            metavar="N", help="Write only if the item is at version N; none: if there is no item."
-        ),
+        typer.Option(metavar="N", help="Write only at version N; none: only a new item."),
     ] = None,
 ) -> None:
     """Write an item, and print its version.
@@ -255,7 +253,7 @@ async def delete(
     everything: Annotated[bool, typer.Option("--all", help="All items of the namespace.")] = False,
     prefix: PrefixOption = False,
     expected_version: Annotated[
-        str | None, typer.Option(metavar="N", help="Remove only if the item is at version N.")
+        str | None, typer.Option(metavar="N", help="Remove only at version N.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="With --all: do not ask.")] = False,
 ) -> int | None:
@@ -325,18 +323,14 @@ async def search(
         str | None,
         typer.Option(
             metavar="JSON",
-            help="Vector to look for, such as [0.1, 0.2]; @FILE reads a file, - reads stdin.",
+            help="Vector, such as [0.1, 0.2]; @FILE reads a file, - stdin.",
         ),
     ] = None,
-    model: Annotated[
-        str, typer.Option(metavar="NAME", help="Embedding model of the vectors.")
-    ] = "default",
+    model: Annotated[str, typer.Option(metavar="NAME", help="Model of the vectors.")] = "default",
     metric: MetricOption = Metric.COSINE,
     alpha: Annotated[
         float | None,
-        typer.Option(
-            min=0, max=1, metavar="SHARE", help="Weight of the vectors if QUERY is given too."
-        ),
+        typer.Option(min=0, max=1, metavar="SHARE", help="Weight of the vectors beside QUERY."),
     ] = None,
     mmr: Annotated[
         float | None,

@@ -30,9 +30,7 @@ async def tail(
     number: Annotated[
         int, typer.Option("-n", "--limit", min=0, metavar="N", help="Begin with the newest N.")
     ] = 10,
-    follow: Annotated[
-        bool, typer.Option("-f", "--follow", help="Go on with what is written, until Ctrl-C.")
-    ] = False,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until Ctrl-C.")] = False,
     interval: Annotated[
         float,
         typer.Option(min=0.05, max=3600, metavar="SECONDS", help="Time between two looks."),

@@ -16,9 +16,7 @@ from memalchemy.errors import WallIncomplete
 if TYPE_CHECKING:
     from memalchemy.database.tenant_wall import TenantWall
 
-SqlOption = Annotated[
-    bool, typer.Option("--sql", help="Print the SQL script without connecting; run nothing.")
-]
+SqlOption = Annotated[bool, typer.Option("--sql", help="Print the SQL script, and do not connect.")]
 
 
 @command("list", example="memalchemy --db sqlite:///agent.db tenants list")
@@ -41,14 +39,14 @@ async def enforce(
         typer.Option(
             "--admin",
             metavar="ROLE",
-            help="Role that reaches all tenants; may be repeated, and replaces earlier ones.",
+            help="Role that reaches all tenants, in place of earlier ones. Repeatable.",
         ),
     ] = None,
     leakproof: Annotated[
         bool,
         typer.Option(
             "--leakproof/--no-leakproof",
-            help="As a superuser also mark functions of PostgreSQL's that text searches use.",
+            help="As a superuser also mark PostgreSQL's functions of text search.",
         ),
     ] = True,
     sql: SqlOption = False,

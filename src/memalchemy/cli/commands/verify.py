@@ -29,19 +29,17 @@ async def verify(
     ctx: Context,
     sample: Annotated[
         str | None,
-        typer.Option(metavar="N|P%", help="Check a random sample: N states, or P % of them."),
+        typer.Option(metavar="N|P%", help="Check a random sample: N states, or P %."),
     ] = None,
     thread: ThreadOption = None,
     all_tenants: AllTenantsOption = False,
     anchor: Annotated[
         Path | None,
-        typer.Option(
-            "--anchor", metavar="FILE", help="Also compare with the anchor in FILE. See anchor."
-        ),
+        typer.Option("--anchor", metavar="FILE", help="Also compare with the anchor in FILE."),
     ] = None,
     digest: Annotated[
         str | None,
-        typer.Option("--digest", metavar="HEX", help="The digest that the anchor must have."),
+        typer.Option("--digest", metavar="HEX", help="Digest that the anchor must have."),
     ] = None,
     repair: Annotated[
         bool, typer.Option("--repair", help="Rebuild text indexes that are wrong.")

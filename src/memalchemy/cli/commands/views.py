@@ -18,7 +18,7 @@ async def views(
     ctx: Context,
     print_: Annotated[
         bool,
-        typer.Option("--print", help="Print the SQL script without connecting; run nothing."),
+        typer.Option("--print", help="Print the SQL script, and do not connect."),
     ] = False,
     drop: Annotated[bool, typer.Option("--drop", help="Drop the views.")] = False,
 ) -> None:

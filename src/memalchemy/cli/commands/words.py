@@ -30,15 +30,16 @@ async def rebuild_words(
         typer.Option(
             "--namespace",
             metavar="PATH",
-            help="Also in this namespace and below it, such as /notes. Repeatable.",
+            help="Also this namespace and below it, such as /notes. Repeatable.",
         ),
     ] = None,
     all_namespaces: Annotated[
         bool,
-        typer.Option("--all-namespaces", help="Also in all namespaces that were never indexed."),
+        typer.Option("--all-namespaces", help="Also all namespaces that were never indexed."),
     ] = False,
     thread: Annotated[
-        str | None, typer.Option("--thread", metavar="ID", help="Only this thread, and no items.")
+        str | None,
+        typer.Option("--thread", metavar="THREAD", help="Only this thread, and no items."),
     ] = None,
     all_tenants: AllTenantsOption = False,
     dry_run: DryRunOption = False,

@@ -7,6 +7,7 @@ stores them, so both may be used on the same ids.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +19,7 @@ from memalchemy.conversations._old_messages import purge_messages
 from memalchemy.conversations._stored_summary import SUMMARY
 from memalchemy.conversations.conversation import NAMESPACE, Conversation
 from memalchemy.database import Database, HostConnection, check_database
+from memalchemy.database.replica import on_primary
 from memalchemy.messages import roles_with
 from memalchemy.state import Message
 from memalchemy.threads import ThreadLog
@@ -123,7 +125,9 @@ class ConversationStore:
 
     async def clear(self) -> int:
         """Delete all conversations of the namespace, one by one, and return how many."""
-        return sum([await self.delete(one) for one in await self.list_conversations()])
+        here = copy(self)
+        here.log = on_primary(self.log)
+        return sum([await self.delete(one) for one in await here.list_conversations()])
 
     async def purge_messages(
         self, older_than: Seconds, thread_id: str | None = None, batch: int = 500

@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar, cast
+from copy import copy
+from typing import Any, Protocol, TypeVar, cast
 
 from memalchemy.contracts import ReplicaHealth
 from memalchemy.database.backend import Backend
@@ -116,3 +117,20 @@ class Replica:
             self._try_again_at = None
             _log.info("the read replica %s is back", self.backend.display)
             publish(Event("database.replica_back", details={"url": self.backend.display}))
+
+
+class _Reader(Protocol):
+    db: Any
+
+
+R = TypeVar("R", bound=_Reader)
+
+
+def on_primary(reader: R) -> R:
+    """Return a copy of *reader*, such as a `Store`, whose every read is on the primary.
+
+    For a write that chooses what it changes by what it reads: a replica may lag behind.
+    """
+    other = copy(reader)
+    other.db = reader.db.primary()
+    return other

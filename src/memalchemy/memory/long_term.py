@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing
+from copy import copy
 from typing import Any
 
 from memalchemy.contracts import Match, SearchHit, StoreItem, check_limit, check_match
 from memalchemy.database import Database, HostConnection, check_database
+from memalchemy.database.replica import on_primary
 from memalchemy.errors import Conflict
 from memalchemy.events import operation
 from memalchemy.keys import check_list
@@ -259,10 +261,11 @@ class LLMMemoryManager(BaseMemoryManager):
             await self._delete_oldest((*prefix, type_.value), connection)
 
     async def _delete_oldest(self, namespace: Namespace, connection: HostConnection | None) -> None:
-        limit = self.max_memories
-        if limit is None or await self.store.count(namespace, connection=connection) <= limit:
+        limit, here = self.max_memories, copy(self)
+        here.store = on_primary(self.store)
+        if limit is None or await here.store.count(namespace, connection=connection) <= limit:
             return
-        for item in (await self._newest_of_namespace(namespace, None, connection))[limit:]:
+        for item in (await here._newest_of_namespace(namespace, None, connection))[limit:]:
             try:
                 await self.store.delete(
                     namespace, item.key, expected_version=item.version, connection=connection

@@ -56,6 +56,7 @@ from memalchemy.database import (
     off_loop,
     run_check,
 )
+from memalchemy.database.replica import on_primary
 from memalchemy.database.sqlite.shrink import overwrite_deleted_bytes
 from memalchemy.dialects import MAX_LISTED
 from memalchemy.errors import (
@@ -749,11 +750,12 @@ class Store:
         """
         wanted, name = self._places(keys), self._settings.model_of(model)
         d, signing = self.db.dialect, self.db.signing
-        statement = vectors_of_items(d, as_stored=False)
+        statement = vectors_of_items(d, as_stored=False, alive=True)
+        now = datetime.now(UTC)
         found: dict[Name, list[float]] = {}
         with operation("store.get", tenant=self.db.tenant) as event:
             for listed in key_lists(d, wanted):
-                binds = {"k_tenant": self.db.tenant} | listed
+                binds = {"k_tenant": self.db.tenant, "p_now": now} | listed
                 rows = await self._rows(statement, binds, connection, event)
                 whole = [r for r in rows if r.model == name and not r.part and r.field == ""]
                 check_vectors(self.db.tenant, whole, signing)
@@ -880,7 +882,7 @@ class Store:
             raise InvalidArgument(
                 "the filter is empty: it would accept every item of the namespace"
             )
-        items = self.iter_items(
+        items = on_primary(self).iter_items(
             namespace, prefix=prefix, filter=filter, order="key", connection=connection
         )
         async with aclosing(items):

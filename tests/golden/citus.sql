@@ -163,6 +163,9 @@ JOIN threads ON threads.log_id = made.log_id
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $3::VARCHAR
 AND threads.namespace < $4::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
 ORDER BY threads.thread_id, threads.namespace
 
 -- checkpoints.listing.list_newest()
@@ -464,25 +467,30 @@ WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.checkpoint_id = $2::VARCHAR
 AND checkpoints.created_at = $3::TIMESTAMP WITH TIME ZONE
 
--- checkpoints.snapshots.read_states(signed=False)
+-- checkpoints.snapshots.read_states(alive=True, signed=False)
 WITH RECURSIVE needed(log_id, seq, base_seq) AS (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.base_seq AS base_seq
   FROM (
     SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS checkpoint_id
     FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+  JOIN threads ON threads.log_id = listed.log_id
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+  AND threads.log_id = $3::UUID
   JOIN checkpoints ON checkpoints.log_id = listed.log_id
   AND checkpoints.checkpoint_id = listed.checkpoint_id
-  AND checkpoints.log_id = $2::UUID
+  AND checkpoints.log_id = $3::UUID
   JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
-  AND deltas.log_id = $2::UUID
+  AND deltas.log_id = $3::UUID
   UNION ALL
   SELECT base.log_id AS log_id, base.seq AS seq, base.base_seq AS base_seq
   FROM needed
   JOIN deltas AS base ON base.log_id = needed.log_id
   AND base.seq = needed.base_seq
   AND base.seq < needed.seq
-  AND base.log_id = $2::UUID)
+  AND base.log_id = $3::UUID)
 SELECT deltas.log_id, name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq,
   deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum, deltas.payload
 FROM (
@@ -490,7 +498,7 @@ FROM (
   FROM needed) AS places
 JOIN deltas ON deltas.log_id = places.log_id
 AND deltas.seq = places.seq
-AND deltas.log_id = $2::UUID LEFT OUTER
+AND deltas.log_id = $3::UUID LEFT OUTER
 JOIN checkpoints AS name ON name.log_id = deltas.log_id
 AND name.seq = deltas.seq LEFT OUTER
 JOIN checkpoints AS parent ON parent.log_id = name.log_id
@@ -2067,16 +2075,21 @@ WHERE threads.log_id = $2::UUID
 -- log.pending_writes.read_writes_of_checkpoints()
 SELECT deltas.log_id, deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum,
   deltas.payload, deltas.entry_key, deltas.stored_at, deltas.signature
-FROM deltas
-JOIN (
+FROM (
   SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS label,
     (each.value ->> 2) COLLATE "C" AS low, (each.value ->> 3) COLLATE "C" AS high
-  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.log_id = listed.log_id
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+JOIN threads ON threads.log_id = listed.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND threads.log_id = $3::UUID
+JOIN deltas ON deltas.log_id = listed.log_id
 AND deltas.entry_key >= listed.low
 AND deltas.entry_key < listed.high
 AND deltas.label = listed.label
 WHERE deltas.kind IN ('write')
-AND deltas.log_id = $2::UUID
+AND deltas.log_id = $3::UUID
 ORDER BY deltas.seq
 
 -- log.reencoding.move_epoch_of_reencoded()
@@ -3350,7 +3363,7 @@ WHERE table_name = 'embeddings'
 AND column_name = 'vector'
 AND table_schema = coalesce($1::VARCHAR, current_schema())
 
--- search._vector_statements.vectors_of_items(as_stored=False, signed=False)
+-- search._vector_statements.vectors_of_items(as_stored=False, alive=False, signed=False)
 SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
   embeddings.vector
 FROM embeddings

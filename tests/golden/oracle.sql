@@ -147,6 +147,9 @@ JOIN threads ON threads.log_id = made.log_id
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
 AND threads.namespace < :k_beyond
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
 ORDER BY threads.thread_id, threads.namespace
 
 -- checkpoints.listing.list_newest()
@@ -435,13 +438,17 @@ WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.checkpoint_id = :p_checkpoint_id
 AND checkpoints.created_at = :p_created_at
 
--- checkpoints.snapshots.read_states(signed=False)
+-- checkpoints.snapshots.read_states(alive=True, signed=False)
 WITH needed(log_id, seq, base_seq) AS (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.base_seq AS base_seq
   FROM (
     SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id, each_.checkpoint_id
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]',
           checkpoint_id VARCHAR2(4000) PATH '$[1]')) each_) listed
+  JOIN threads ON threads.log_id = listed.log_id
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
   JOIN checkpoints ON checkpoints.log_id = listed.log_id
   AND checkpoints.checkpoint_id = listed.checkpoint_id
   JOIN deltas ON deltas.log_id = checkpoints.log_id
@@ -1882,12 +1889,16 @@ AND checkpoints.checkpoint_id = :p_checkpoint_id
 -- log.pending_writes.read_writes_of_checkpoints()
 SELECT deltas.log_id, deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum,
   deltas.payload, deltas.entry_key, deltas.stored_at, deltas.signature
-FROM deltas
-JOIN (
+FROM (
   SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id, each_.label, each_.low, each_.high
   FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]',
         label VARCHAR2(4000) PATH '$[1]', low VARCHAR2(4000) PATH '$[2]',
-        high VARCHAR2(4000) PATH '$[3]')) each_) listed ON deltas.log_id = listed.log_id
+        high VARCHAR2(4000) PATH '$[3]')) each_) listed
+JOIN threads ON threads.log_id = listed.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+JOIN deltas ON deltas.log_id = listed.log_id
 AND deltas.entry_key >= listed.low
 AND deltas.entry_key < listed.high
 AND deltas.label = listed.label
@@ -3035,7 +3046,7 @@ JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.vectors_of_items(as_stored=False, signed=False)
+-- search._vector_statements.vectors_of_items(as_stored=False, alive=False, signed=False)
 SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
   embeddings.vector
 FROM embeddings

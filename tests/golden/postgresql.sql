@@ -156,6 +156,9 @@ JOIN threads ON threads.log_id = made.log_id
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $3::VARCHAR
 AND threads.namespace < $4::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
 ORDER BY threads.thread_id, threads.namespace
 
 -- checkpoints.listing.list_newest()
@@ -461,13 +464,27 @@ WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.checkpoint_id = $2::VARCHAR
 AND checkpoints.created_at = $3::TIMESTAMP WITH TIME ZONE
 
--- checkpoints.snapshots.read_states(signed=False)
+-- checkpoints.snapshots.read_states(alive=True, signed=False)
 WITH RECURSIVE needed(log_id, seq, base_seq) AS (
   SELECT deltas_looked_up.log_id AS log_id, deltas_looked_up.seq AS seq,
     deltas_looked_up.base_seq AS base_seq
   FROM (
     SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS checkpoint_id
     FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+  JOIN LATERAL (
+    SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+      threads.namespace AS namespace, threads.next_seq AS next_seq, threads.version AS version,
+      threads.last_ordinal AS last_ordinal, threads.epoch AS epoch, threads.head_id AS head_id,
+      threads.previous_id AS previous_id, threads.meta AS meta, threads.forked_from AS forked_from,
+      threads.forked_seq AS forked_seq, threads.created_at AS created_at,
+      threads.updated_at AS updated_at, threads.active_at AS active_at,
+      threads.expires_at AS expires_at, threads.deleted_at AS deleted_at, threads.signature AS signature
+    FROM threads
+    WHERE threads.log_id = listed.log_id
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+    LIMIT 1) AS threads_looked_up ON true
   JOIN LATERAL (
     SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.tenant AS tenant,
       checkpoints.checkpoint_id AS checkpoint_id, checkpoints.parent_id AS parent_id,
@@ -2377,11 +2394,25 @@ FROM head
 -- log.pending_writes.read_writes_of_checkpoints()
 SELECT deltas.log_id, deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum,
   deltas.payload, deltas.entry_key, deltas.stored_at, deltas.signature
-FROM deltas
-JOIN (
+FROM (
   SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS label,
     (each.value ->> 2) COLLATE "C" AS low, (each.value ->> 3) COLLATE "C" AS high
-  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.log_id = listed.log_id
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+JOIN LATERAL (
+  SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+    threads.namespace AS namespace, threads.next_seq AS next_seq, threads.version AS version,
+    threads.last_ordinal AS last_ordinal, threads.epoch AS epoch, threads.head_id AS head_id,
+    threads.previous_id AS previous_id, threads.meta AS meta, threads.forked_from AS forked_from,
+    threads.forked_seq AS forked_seq, threads.created_at AS created_at,
+    threads.updated_at AS updated_at, threads.active_at AS active_at,
+    threads.expires_at AS expires_at, threads.deleted_at AS deleted_at, threads.signature AS signature
+  FROM threads
+  WHERE threads.log_id = listed.log_id
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+  LIMIT 1) AS threads_looked_up ON true
+JOIN deltas ON deltas.log_id = listed.log_id
 AND deltas.entry_key >= listed.low
 AND deltas.entry_key < listed.high
 AND deltas.label = listed.label
@@ -3794,7 +3825,7 @@ WHERE table_name = 'embeddings'
 AND column_name = 'vector'
 AND table_schema = coalesce($1::VARCHAR, current_schema())
 
--- search._vector_statements.vectors_of_items(as_stored=False, signed=False)
+-- search._vector_statements.vectors_of_items(as_stored=False, alive=False, signed=False)
 SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
   embeddings.vector
 FROM embeddings

@@ -166,6 +166,9 @@ JOIN threads ON threads.log_id = made.log_id
 WHERE threads.tenant = ?
 AND threads.namespace >= ?
 AND threads.namespace < ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
 ORDER BY threads.thread_id, threads.namespace
 
 -- checkpoints.listing.list_newest()
@@ -482,7 +485,7 @@ WHERE checkpoints.log_id = ?
 AND checkpoints.checkpoint_id = ?
 AND checkpoints.created_at = ?
 
--- checkpoints.snapshots.read_states(signed=False)
+-- checkpoints.snapshots.read_states(alive=True, signed=False)
 WITH RECURSIVE needed(log_id, seq, base_seq) AS (
   WITH listed AS MATERIALIZED (
     SELECT each_listed.log_id AS log_id, each_listed.checkpoint_id AS checkpoint_id
@@ -491,6 +494,10 @@ WITH RECURSIVE needed(log_id, seq, base_seq) AS (
       FROM json_each(?) AS each) AS each_listed)
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.base_seq AS base_seq
   FROM listed
+  JOIN threads ON threads.log_id = listed.log_id
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
   JOIN checkpoints ON checkpoints.log_id = listed.log_id
   AND checkpoints.checkpoint_id = listed.checkpoint_id
   JOIN deltas ON deltas.log_id = checkpoints.log_id
@@ -2027,8 +2034,12 @@ WITH listed AS MATERIALIZED (
     FROM json_each(?) AS each) AS each_listed)
 SELECT deltas.log_id, deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum,
   deltas.payload, deltas.entry_key, deltas.stored_at, deltas.signature
-FROM deltas
-JOIN listed ON deltas.log_id = listed.log_id
+FROM listed
+JOIN threads ON threads.log_id = listed.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+JOIN deltas ON deltas.log_id = listed.log_id
 AND deltas.entry_key >= listed.low
 AND deltas.entry_key < listed.high
 AND deltas.label = listed.label
@@ -3346,7 +3357,7 @@ ORDER BY embeddings.rowid
 LIMIT ?
 OFFSET ?
 
--- search._vector_statements.vectors_of_items(as_stored=False, signed=False)
+-- search._vector_statements.vectors_of_items(as_stored=False, alive=False, signed=False)
 SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
   embeddings.vector
 FROM embeddings

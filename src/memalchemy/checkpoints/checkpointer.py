@@ -36,6 +36,7 @@ from memalchemy.checkpoints.save_request import Request, SaveConditions
 from memalchemy.checkpoints.skip_deltas import MAX_CHAIN_DEPTH, RADIX, Tip
 from memalchemy.checkpoints.snapshots import (
     StateName,
+    load_snapshots,
     load_states,
     load_writes,
     states_decoder,
@@ -1134,7 +1135,8 @@ class Checkpointer(Generic[State]):
         self, log: Log, checkpoint_ids: Sequence[str], connection: HostConnection | None
     ) -> dict[str, list[PendingWrite]]:
         names = [(log, one) for one in checkpoint_ids]
-        reading = partial(load_writes, self.db.dialect, names, self.db.signing)
+        d, signing, now = self.db.dialect, self.db.signing, datetime.now(UTC)
+        reading = partial(load_writes, d, names, signing, now)
         rows: dict[str, list[Any]] = {}
         for row in await self.db.run(reading, READ, connection=connection):
             rows.setdefault(row.label, []).append(row)
@@ -1254,7 +1256,7 @@ class Checkpointer(Generic[State]):
     ) -> list[Snapshot | None]:
         """Return some checkpoints with their pending writes, read together; ``None`` if missing."""
         found = await self.db.run(
-            partial(load_states, self.db.dialect, names, self.db.signing),
+            partial(load_snapshots, self.db.dialect, names, self.db.signing, datetime.now(UTC)),
             READ,
             decode=states_decoder(self.db.keyring),
             connection=connection,
@@ -1291,8 +1293,9 @@ class Checkpointer(Generic[State]):
         found: dict[tuple[str, tuple[str, ...]], list[tuple[int, str]]] = {}
         given = check_list(run_ids, "run_ids")
         ids = [(encode_id(check_name(one, "run_id")),) for one in given]
+        now = datetime.now(UTC)
         for listed in d.statements.list_batches("p_keys", ids):
-            binds = self._namespace_binds() | listed
+            binds = self._namespace_binds() | listed | {"p_now": now}
             for row in await run_query(
                 self.db, listing.list_checkpoints_of_runs(d), binds, connection
             ):
@@ -1887,7 +1890,7 @@ class Checkpointer(Generic[State]):
     ) -> dict[StateName, dict[str, Any]]:
         """Return the states of those checkpoints that exist, read together."""
         found = await self.db.run(
-            partial(load_states, self.db.dialect, names, self.db.signing, writes=False),
+            partial(load_states, self.db.dialect, names, datetime.now(UTC)),
             READ,
             decode=states_decoder(self.db.keyring),
             connection=connection,

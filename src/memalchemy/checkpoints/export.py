@@ -143,7 +143,7 @@ async def _read_checkpoints(
         for some in batches(rows, attrgetter("raw_size"), most_rows=TOGETHER):
             names = [(_log_of(db, row), row.checkpoint_id) for row in some]
             found = await db.run(
-                partial(load_states, db.dialect, names, db.signing, writes=False),
+                partial(load_states, db.dialect, names),
                 READ,
                 decode=states_decoder(db.keyring),
                 connection=connection,

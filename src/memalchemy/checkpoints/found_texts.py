@@ -67,7 +67,7 @@ async def _read_texts(
     """Return the texts of checkpoints that were found by *words*."""
     try:
         return await db.run(
-            partial(load_states, db.dialect, list(words), db.signing, writes=False),
+            partial(load_states, db.dialect, list(words)),
             READ_REPLICA,
             connection=connection,
             decode=Decode(partial(_texts_of_states, db, words, terms), stored_size),

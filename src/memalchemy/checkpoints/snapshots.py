@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -28,8 +29,10 @@ from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
     STATES,
+    THREADS,
     bind_rows_of_logs,
     constants,
+    live,
     routed,
     same_log,
 )
@@ -52,19 +55,23 @@ class StoredStates(NamedTuple):
     writes: Sequence[Any]
 
 
-@statement(proves="state", signed_form="signed", signed=(False, True))
-def read_states(dialect: Dialect, signed: bool) -> Executable:
-    """Select all rows that some checkpoints are rebuilt from.
+@statement(proves="state", signed_form="signed", alive=(True, False), signed=(False, True))
+def read_states(dialect: Dialect, alive: bool, signed: bool) -> Executable:
+    """Select all rows that some checkpoints are rebuilt from, of logs that are *alive* or of any.
 
     ``p_keys`` lists the logs and the ids of the checkpoints; see `bind_rows_of_logs`.
     """
     named = dialect.statements.rows_from_list("p_keys", ("log_id", "checkpoint_id"))
+    rows: Any = named
+    if alive:
+        of_it = and_(same_log(THREADS, named), live(), *routed(dialect, THREADS))
+        rows, _ = dialect.statements.join_by_key(named, THREADS, of_it)
     is_named = and_(
         same_log(CHECKPOINTS, named),
         CHECKPOINTS.c.checkpoint_id == named.c.checkpoint_id,
         *routed(dialect, CHECKPOINTS),
     )
-    rows, at = dialect.statements.join_by_key(named, CHECKPOINTS, is_named)
+    rows, at = dialect.statements.join_by_key(rows, CHECKPOINTS, is_named)
     is_there = and_(same_log(DELTAS, at), DELTAS.c.seq == at.c.seq, *routed(dialect, DELTAS))
     rows, found = dialect.statements.join_by_key(rows, DELTAS, is_there)
     needed_columns = ("log_id", "seq", "base_seq")
@@ -104,22 +111,31 @@ def read_states(dialect: Dialect, signed: bool) -> Executable:
 
 
 def load_states(
-    dialect: Dialect, names: Sequence[StateName], keys: SigningKeys, *, writes: bool = True
+    dialect: Dialect, names: Sequence[StateName], now: datetime | None = None
 ) -> Program[StoredStates]:
-    """Return the rows of those checkpoints that exist; with *writes*, of their pending writes too.
+    """Return the rows of those checkpoints that exist, without their pending writes.
 
-    A statement for each of the two, for some hundred checkpoints of any logs.
+    With *now* logs that have expired have none. It is a statement for some hundred checkpoints of
+    any logs.
     """
     rows: list[Any] = []
     stored = [(log, encode_id(checkpoint_id)) for log, checkpoint_id in names]
     for listed in bind_rows_of_logs(dialect, "p_keys", stored):
-        rows += yield read_states(dialect), listed
-    written = (yield from load_writes(dialect, names, keys)) if writes else []
-    return StoredStates(names, rows, written)
+        binds = listed if now is None else listed | {"p_now": now}
+        rows += yield read_states(dialect, alive=now is not None), binds
+    return StoredStates(names, rows, ())
+
+
+def load_snapshots(
+    dialect: Dialect, names: Sequence[StateName], keys: SigningKeys, now: datetime
+) -> Program[StoredStates]:
+    """Return what `load_states` does, and with it the rows of the checkpoints' pending writes."""
+    stored = yield from load_states(dialect, names, now)
+    return stored._replace(writes=(yield from load_writes(dialect, names, keys, now)))
 
 
 def load_writes(
-    dialect: Dialect, names: Sequence[StateName], keys: SigningKeys
+    dialect: Dialect, names: Sequence[StateName], keys: SigningKeys, now: datetime
 ) -> Program[list[Any]]:
     """Return the rows of the pending writes of checkpoints, whose logs are checked.
 
@@ -128,7 +144,7 @@ def load_writes(
     """
     rows: list[Any] = []
     for listed in bind_writes_of(dialect, names):
-        rows += yield read_writes_of_checkpoints(dialect), listed
+        rows += yield read_writes_of_checkpoints(dialect), listed | {"p_now": now}
     yield from check_nothing_missing_of_logs(dialect, {log for log, _ in names}, keys)
     return rows
 

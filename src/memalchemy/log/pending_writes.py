@@ -21,9 +21,11 @@ from memalchemy.log.heads import Head, read_head
 from memalchemy.log.tables import (
     DELTAS,
     MAX_ID_IN_KEY,
+    THREADS,
     Log,
     bind_rows_of_logs,
     constants,
+    live,
     routed,
     same_log,
     write_key_range,
@@ -82,11 +84,16 @@ def join_listed_checkpoints(dialect: Dialect) -> tuple[FromClause, ColumnElement
 
 @statement(proves=("write", "log"))
 def read_writes_of_checkpoints(dialect: Dialect) -> Executable:
-    """Select the writes of some checkpoints, in the order they were put; see `bind_writes_of`."""
+    """Select the writes of some checkpoints, in the order they were put; see `bind_writes_of`.
+
+    A log that has expired, or was deleted, has none; binds ``p_now``.
+    """
     named, of_it = join_listed_checkpoints(dialect)
+    is_alive = and_(same_log(THREADS, named), live(), *routed(dialect, THREADS))
+    rows, _ = dialect.statements.join_by_key(named, THREADS, is_alive)
     return (
         select(DELTAS.c.log_id, DELTAS.c.label, *(DELTAS.c[name] for name in COLUMNS))
-        .join(named, of_it)
+        .select_from(rows.join(DELTAS, of_it))
         .where(is_write(), *routed(dialect, DELTAS))
         .order_by(DELTAS.c.seq)
     )

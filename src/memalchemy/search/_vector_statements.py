@@ -200,11 +200,13 @@ def live_parts(dialect: Dialect) -> Executable | None:
     proves=("vector", "vectors"),
     signed_form="signed",
     as_stored=(False, True),
+    alive=(False, True),
     signed=(False, True),
 )
-def vectors_of_items(dialect: Dialect, as_stored: bool, signed: bool) -> Executable:
+def vectors_of_items(dialect: Dialect, as_stored: bool, alive: bool, signed: bool) -> Executable:
     """The vectors of the items that ``p_keys`` lists, of one tenant and of every model.
 
+    With *alive* those that have expired have none; binds ``p_now``.
     With *as_stored* a vector is what the driver returns; see `stored_vector_bytes`. With *signed*
     it comes with what `check_vectors` needs.
     """
@@ -215,10 +217,11 @@ def vectors_of_items(dialect: Dialect, as_stored: bool, signed: bool) -> Executa
     source: Any = EMBEDDINGS
     if signed:
         columns += [EMBEDDINGS.c.dimensions, _vector_signature(), ITEMS.c.version]
+    if signed or alive:
         source = EMBEDDINGS.join(ITEMS, same_item(ITEMS, EMBEDDINGS))
     tenant = EMBEDDINGS.c.tenant == _bind_as("k_tenant", EMBEDDINGS.c.tenant)
-    listed = is_listed(dialect, EMBEDDINGS)
-    return select(*columns).select_from(source).where(tenant, listed)
+    conditions = [tenant, is_listed(dialect, EMBEDDINGS), *([live_item()] if alive else [])]
+    return select(*columns).select_from(source).where(*conditions)
 
 
 # --- Vectors compared by the database -------------------------------------------------------------

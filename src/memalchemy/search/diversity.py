@@ -88,7 +88,7 @@ async def _stored_vectors(
     event: Event | None,
 ) -> dict[Place, list[Any]]:
     """Return the vectors of each item as the driver returns them."""
-    statement = vectors_of_items(db.dialect, as_stored=True)
+    statement = vectors_of_items(db.dialect, as_stored=True, alive=False)
     vectors: dict[Place, list[Any]] = {}
     for keys in key_lists(db.dialect, places):
         binds = {"k_tenant": db.tenant} | keys

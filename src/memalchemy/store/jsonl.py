@@ -389,7 +389,7 @@ def _is_same_item(line: _Line, before: Any, db: Database) -> bool:
 
 async def _read_vectors(db: Database, page: list[StoreItem]) -> dict[Place, list[dict[str, Any]]]:
     places = [(encode_namespace(item.namespace), item.key) for item in page]
-    statement = vectors_of_items(db.dialect, as_stored=False)
+    statement = vectors_of_items(db.dialect, as_stored=False, alive=False)
 
     def program() -> Program[list[Any]]:
         rows: list[Any] = []

@@ -166,7 +166,8 @@ async def _forget_person(
         if not found:
             raise NotFound(
                 f"nothing of tenant {ctx.tenant!r} is named after {person!r}, and no metadata has "
-                "it as a value; what frameworks keep of a person: docs/erasure.md"
+                "it as a value; inside lists and objects of metadata nobody has looked. What "
+                "frameworks keep of a person: docs/erasure.md"
             )
         lines = [
             *(f"thread {one}" for one in found.threads),

@@ -224,6 +224,7 @@ def test_a_dropped_conversation_is_not_cached(cache: ConversationCache) -> None:
     assert cache.size == 0
 
 
+@pytest.mark.unsigned_only("each row that a save rests on is proven")
 async def test_a_save_runs_few_calls_for_each_message_that_is_known(db: Database) -> None:
     conversations = memalchemy.ConversationStore(db)
     calls: list[int] = []

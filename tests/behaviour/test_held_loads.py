@@ -239,6 +239,7 @@ async def test_rot_below_a_held_state_is_found_by_verify_and_by_cold_loads(opene
     agent = Checkpointer(db)
     for number in range(1, 6):
         await agent.save(state(number), THREAD)
+    await agent.load(THREAD)  # of a signed row it holds the signature now
     async with db.transaction() as connection:
         rotten = text("UPDATE deltas SET payload = :rot WHERE base_seq > 0")
         await connection.execute(rotten, {"rot": b"rot"})

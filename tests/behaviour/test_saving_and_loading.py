@@ -453,7 +453,8 @@ async def test_events_tell_sizes_and_times_and_no_content(checkpointer: Checkpoi
     assert save.thread_id == load.thread_id == "thread"
     assert save.state_bytes == load.state_bytes > 900
     assert 0 < save.payload_bytes < 200
-    assert load.payload_bytes == 0, "the state was at hand"
+    # What was saved is at hand; but a save does not know the signature that its row has.
+    assert load.payload_bytes == (save.payload_bytes if checkpointer.db.signing.signs else 0)
     assert all(event.seconds > 0 and event.tenant == checkpointer.db.tenant for event in seen)
     assert "secret" not in repr(seen)
     assert "hidden" not in repr(seen)

@@ -163,6 +163,9 @@ async def test_messages_of_every_framework_are_rows(
     assert (call["name"], json.loads(call["arguments"])) == ("weather", {"city": "Rome"})
     assert (call["result"], call["error"]) == ("sunny", False)
     assert {row["namespace"] for row in messages} == {"planner/eu"}
+    assert "weather" not in {row["agent"] for row in (*messages, call)}
+    if framework == "openai agents":
+        assert [row["name"] for row in messages] == [None, "weather", "weather", None]
 
 
 async def test_the_framework_is_that_of_the_namespace(db: Database) -> None:

@@ -1770,6 +1770,9 @@ class EpisodeStore:
     In an encrypted database that holds nothing readable to search, `recall` returns the latest.
     Every method but `recall` takes ``connection=``, as those of `Store`; `recall` passes it to the
     search.
+
+    Raises, from any method that takes an id:
+        Conflict: its item is no episode. Lists and searches leave such items out.
     """
 
     def __init__(
@@ -4522,6 +4525,7 @@ class UserMemoryStore:
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
         ValueError, TypeError: *user_id* is empty, or no text.
+        Conflict: the item of a *memory_id* is no fact. Lists and searches leave such items out.
     """
 
     def __init__(

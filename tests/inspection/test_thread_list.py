@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -331,11 +331,18 @@ async def test_no_filter_of_contents_hides_a_thread_that_cannot_be_read(
         {"metadata": {str(at): "x" for at in range(17)}},
         {"about": "x" * 256},
         {"since": datetime(2026, 1, 1)},
+        {"since": "2026-01-01"},
+        {"until": date(2026, 1, 1)},
+        {"about": 7},
+        {"metadata": "a=b"},
         {"query": "a", "sort": "cost"},
         {"sort": "cost", "cursor": "WzFd"},
         {"sort": "cost", "cursor": "nonsense"},
     ],
-    ids=["sort", "metadata", "about", "since", "part", "other list", "nonsense"],
+    ids=[
+        *("sort", "metadata", "about", "since", "a text", "a date", "a number", "no mapping"),
+        *("part", "other list", "nonsense"),
+    ],
 )
 async def test_what_cannot_be_listed_is_refused(db: Database, asked: Any) -> None:
     with pytest.raises(InvalidArgument):

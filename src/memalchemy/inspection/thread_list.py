@@ -15,7 +15,7 @@ from types import NoneType
 from typing import Any
 
 from memalchemy._cursors import decode_cursor, encode_cursor
-from memalchemy.contracts import CheckpointInfo
+from memalchemy.contracts import CheckpointInfo, check_filter
 from memalchemy.database import Database
 from memalchemy.errors import InvalidArgument
 from memalchemy.inspection import _statements as statements
@@ -124,6 +124,10 @@ class ThreadFilter:
     unreadable: bool = True
 
     def __post_init__(self) -> None:
+        check_filter("about", self.about, str)
+        check_filter("metadata", self.metadata, Mapping)
+        check_filter("since", self.since, datetime, NoneType)
+        check_filter("until", self.until, datetime, NoneType)
         if len(self.metadata) > METADATA:
             raise InvalidArgument(f"a list is filtered by {METADATA} pairs of metadata, at most")
         if len(self.about) > 255:

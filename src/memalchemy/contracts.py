@@ -672,6 +672,13 @@ def check_position(value: int, name: str, largest: int = LARGEST) -> int:
     return max(-largest, min(value, largest))
 
 
+def check_filter(name: str, value: object, *kinds: type) -> None:
+    """Raise `InvalidArgument` if *value* is of none of the types that the filter *name* takes."""
+    if not isinstance(value, kinds):
+        wanted = kinds[0].__name__.lower()
+        raise InvalidArgument(f"{name} is a {wanted}, not {type(value).__name__}")
+
+
 def check_time(value: datetime, name: str) -> datetime:
     """Return *value* if it is a datetime with a time zone that every database can store."""
     if not isinstance(value, datetime):

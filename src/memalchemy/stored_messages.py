@@ -58,10 +58,20 @@ def message_record(given: Any, occurred_at: datetime | None = None) -> Message:
     happened = occurred_at or time_of(given)
     return {
         "role": found.pop("role"),
-        "name": _name_of_speaker(given),
+        "name": None if tool_of_item(given) is not None else _name_of_speaker(given),
         **found,
         "occurred_at": None if happened is None else happened.isoformat(),
     }
+
+
+def tool_of_item(given: Any) -> str | None:
+    """Return the name of the tool that an item of OpenAI's Responses calls.
+
+    It is the item's ``name``, which in any other message names the speaker; ``None`` of those.
+    """
+    kind, name = read(given, "type"), read(given, "name")
+    is_call = isinstance(kind, str) and kind.endswith(_CALL_ENDS) and read(given, "role") is None
+    return name if is_call and isinstance(name, str) and name else None
 
 
 def parts_of_message(given: Any) -> dict[str, Any]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import random
 import sys
-from datetime import timedelta
+from contextlib import nullcontext
+from dataclasses import fields
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,8 @@ from sqlalchemy import update
 
 from memalchemy import Checkpointer, Database, Store, ThreadLog
 from memalchemy.adapters import ADAPTERS
-from memalchemy.analysis import TABLES, Analysis
+from memalchemy.analysis import TABLES, Analysis, connect
+from memalchemy.analysis.selection import Selection
 from memalchemy.errors import InvalidArgument
 from memalchemy.events import subscribe
 from memalchemy.log import DELTAS
@@ -163,6 +166,9 @@ async def test_messages_of_every_framework_are_rows(
     assert (call["name"], json.loads(call["arguments"])) == ("weather", {"city": "Rome"})
     assert (call["result"], call["error"]) == ("sunny", False)
     assert {row["namespace"] for row in messages} == {"planner/eu"}
+    assert "weather" not in {row["agent"] for row in (*messages, call)}
+    if framework == "openai agents":
+        assert [row["name"] for row in messages] == [None, "weather", "weather", None]
 
 
 async def test_the_framework_is_that_of_the_namespace(db: Database) -> None:
@@ -295,6 +301,26 @@ async def test_the_first_batch_needs_no_look_at_the_last_thread(db: Database) ->
 
     assert len(first) == 1_000
     assert 20 <= read <= 21 * 2
+
+
+@pytest.mark.parametrize("name", [one.name for one in fields(Selection) if one.name != "below"])
+@pytest.mark.parametrize("value", ["2026-11-01", date(2026, 11, 1), 7, b"x", ["x", 7]])
+async def test_a_selection_of_a_wrong_type_is_refused_by_its_name(
+    db: Database, name: str, value: Any
+) -> None:
+    is_text = name in ("thread", "pattern", "framework") and isinstance(value, str)
+    expected = nullcontext() if is_text else pytest.raises((InvalidArgument, TypeError), match=name)
+
+    with expected:
+        await rows_of(Analysis(db), "messages", **{name: value})
+    with expected:
+        (await connect(db, **{name: value})).close()
+
+
+async def test_a_time_that_is_a_text_is_an_argument_that_makes_no_sense(db: Database) -> None:
+    for name in ("since", "until"):
+        with pytest.raises(InvalidArgument, match=f"{name} is a datetime, not str"):
+            await connect(db, **{name: "2026-11-01"})
 
 
 async def test_arguments_that_make_no_sense_are_refused(db: Database) -> None:

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import os
 import random
+import sqlite3
 import stat
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -309,6 +311,43 @@ async def test_a_file_that_is_no_cache_of_the_database_is_left_alone(
         await connect(db, cache=tmp_path / "no" / "such" / "folder.duckdb")
     with pytest.raises(InvalidArgument, match="select in SQL"):
         await connect(db, cache=cache, thread="t1")
+
+
+def write_sqlite(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as other:
+        other.execute("create table x (a)")
+
+
+def write_duckdb(file: Path) -> None:
+    with duckdb.connect(str(file)) as other:
+        other.execute("create table x (a int)")
+
+
+OTHER_FILES: dict[str, Callable[[Path], Any]] = {
+    "SQLite": write_sqlite,
+    "DuckDB": write_duckdb,
+    "Parquet": lambda file: duckdb.sql("select 1 as a").write_parquet(str(file)),
+    "CSV": lambda file: duckdb.sql("select 1 as a").write_csv(str(file)),
+    "text": lambda file: file.write_text("my notes\n" * 1_000),
+    "bytes": lambda file: file.write_bytes(bytes(20_000)),
+    "nothing": lambda file: file.touch(),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_FILES)
+@pytest.mark.parametrize("name", ["agent.duckdb", "agent.db", "agent.parquet"])
+async def test_a_file_of_another_program_is_no_cache(
+    db: Database, tmp_path: Path, kind: str, name: str
+) -> None:
+    file = tmp_path / name
+    OTHER_FILES[kind](file)
+    content = file.read_bytes()
+
+    with pytest.raises(Conflict, match="is not a cache of this database"):
+        await connect(db, cache=file)
+
+    assert file.read_bytes() == content
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 @pytest.mark.own_keys

@@ -14,6 +14,7 @@ from store_helpers import undone
 
 from lifetimes import MOMENT, end_lifetimes
 from memalchemy import (
+    Conflict,
     Database,
     Episode,
     EpisodeNotFoundError,
@@ -336,3 +337,22 @@ def test_an_episode_reads_as_lines_too() -> None:
     assert one.format(EpisodeFormatMode.CONCAT) == one.format("concat")
     assert one.format(EpisodeFormatMode.XML) == one.format() == str(one)
     assert "lines" not in one.format(exclude={"result"})
+
+
+@pytest.mark.parametrize("value", ["tea", {"no": "tea"}, {"task": ["tea"]}, [["tea", "x"]]])
+async def test_an_item_that_is_no_episode_is_left_out_with_a_warning(
+    store: EpisodeStore, caplog: pytest.LogCaptureFixture, value: Any
+) -> None:
+    one = episode("tea for Ada")
+    await store.write(one)
+    await store.store.put(store.namespace, "strange", value)
+
+    with caplog.at_level("WARNING"):
+        assert await store.recall("tea") == [one]
+    assert "1 items in a namespace of episodes are no episodes" in caplog.text
+    assert (await store.recent(), await store.oldest()) == ([one], one)
+    strange = one.model_copy(update={"id_": "strange"})
+    for call in (store.get("strange"), store.delete("strange"), store.update(strange)):
+        with pytest.raises(Conflict, match="'strange' in namespace episodes is no episode"):
+            await call
+    assert await store.store.get(store.namespace, "strange") == value

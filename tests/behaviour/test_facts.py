@@ -587,3 +587,24 @@ async def test_without_a_half_life_confidence_is_read_exactly_as_written(store: 
     changed = await facts.update("ada", "1", confidence=1 / 7)
     assert changed is not None
     assert changed.confidence == 1 / 7
+
+
+@pytest.mark.parametrize("value", [1, None, "text", {"no": "fact"}, {"content": 7}, [["a", "b"]]])
+async def test_an_item_that_is_no_fact_is_left_out_with_a_warning(
+    store: Store, facts: UserMemoryStore, caplog: pytest.LogCaptureFixture, value: Any
+) -> None:
+    await store.put(("facts", "ada"), "strange", value)
+    await facts.add("ada", "likes tea")
+
+    with caplog.at_level("WARNING"):
+        (known,) = await facts.list("ada")
+    assert "1 items in a namespace of facts are no facts" in caplog.text
+    assert await facts.search("ada") == [known]
+    (again,) = await facts.learn("ada", [user("I like it")], extract=lambda _: ["likes tea"])
+    assert again.memory_id == known.memory_id
+    assert "likes tea" in str(await facts.recall("ada", [user("tea?")]))
+    for call in (facts.get, facts.reinforce, facts.update):
+        with pytest.raises(memalchemy.Conflict, match=r"'strange' .* facts/ada is no fact"):
+            await call("ada", "strange")
+    assert await store.get(("facts", "ada"), "strange") == value
+    assert await facts.delete("ada", "strange")

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from commandline import Call, environment, lines, process, thread
 from cryptography.fernet import Fernet
+from sqlalchemy import update
+
+from memalchemy import Database
+from memalchemy.log import DELTAS
 
 KEY, NEW = Fernet.generate_key().decode(), Fernet.generate_key().decode()
 
@@ -184,3 +190,35 @@ def test_lost_words_are_counted_and_rebuilt(keyed: str, call: Call) -> None:
     assert "likes" in call(*readable, "search", "tea").out
     refused = call(*readable, "rebuild-words", "--all-tenants", "--thread", "airline-1")
     assert refused.code == 2
+
+
+def _lose_keys(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MEMALCHEMY_KEYS")
+
+
+def _damage(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def damage() -> None:
+        async with Database(url, keys=KEY) as db, db.transaction() as tx:
+            await tx.execute(update(DELTAS).values(payload=b"\x00no"))
+
+    asyncio.run(damage())
+
+
+@pytest.mark.parametrize("outage", [_lose_keys, _damage])
+@pytest.mark.parametrize("output", [(), ("--json",)])
+def test_no_thread_that_cannot_be_read_is_counted_as_not_waiting(
+    keyed: str,
+    call: Call,
+    monkeypatch: pytest.MonkeyPatch,
+    outage: Callable[[str, pytest.MonkeyPatch], None],
+    output: tuple[str, ...],
+) -> None:
+    assert call("--db", keyed, "threads", "--waiting", *output).code == 0
+
+    outage(keyed, monkeypatch)
+    blind = call("--db", keyed, "threads", "--waiting", *output)
+    others = call("--db", keyed, "threads", "--waiting", "--pattern", "x*", *output)
+
+    assert blind.code == 5
+    assert "passed over: thread 'airline-1' in namespace / cannot be read (" in blind.err
+    assert (others.code, "passed over" in others.err) == (0, False)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
 import json
 import subprocess
 import sys
@@ -17,11 +19,92 @@ from memalchemy.codec.encryption import generate_key
 sys.path.append(str(Path(__file__).parent.parent / "analysis"))
 from histories import History
 
-pytest.importorskip("duckdb")
+duckdb = pytest.importorskip("duckdb")
 
 ENDLESS = "with recursive r(n) as (select 1 union all select n + 1 from r) select max(n) from r"
 UNSTOPPABLE = "select list_sum(range(200000000))"
 """DuckDB does not interrupt what a function does with one row."""
+
+
+VALUES = {
+    "BIGINT": "9223372036854775807",
+    "BIGNUM": "repeat('9', 5000)::bignum",
+    "BIT": "'101'::bit",
+    "BLOB": "'\\xFF'::blob",
+    "BOOLEAN": "true",
+    "DATE": "date '2026-11-01'",
+    "DATE, infinite": "date '-infinity'",
+    "DATE, before Christ": "date '0044-03-15 (BC)'",
+    "DECIMAL": "1.50::decimal(38, 20)",
+    "DOUBLE": "1.5::double",
+    "DOUBLE, infinite": "'-inf'::double",
+    "DOUBLE, no number": "'nan'::double",
+    "ENUM": "'a'::enum('a', 'b')",
+    "FLOAT": "'inf'::float",
+    "GEOMETRY": "'POINT(1 2)'::geometry",
+    "HUGEINT": "1::hugeint << 100",
+    "INTEGER": "1",
+    "INTERVAL": "interval '1 day 2 hours'",
+    "INTERVAL, negative": "interval '-1 second'",
+    "JSON": "'{\"a\": 1}'::json",
+    "SMALLINT": "1::smallint",
+    "TIME": "time '10:00'",
+    "TIME, at midnight": "time '24:00:00'",
+    "TIME WITH TIME ZONE": "'10:00:00+02'::timetz",
+    "TIME_NS": "time_ns '10:00:00.123456789'",
+    "TIMESTAMP": "timestamp '2026-11-01 10:00'",
+    "TIMESTAMP, infinite": "timestamp 'infinity'",
+    "TIMESTAMP WITH TIME ZONE": "timestamptz '2026-11-01 10:00+02'",
+    "TIMESTAMP_MS": "timestamp_ms '2026-11-01'",
+    "TIMESTAMP_NS": "timestamp_ns '2026-11-01'",
+    "TIMESTAMP_S": "timestamp_s '2026-11-01'",
+    "TINYINT": "1::tinyint",
+    "UBIGINT": "18446744073709551615",
+    "UHUGEINT": "340282366920938463463374607431768211455",
+    "UINTEGER": "1::uinteger",
+    "USMALLINT": "1::usmallint",
+    "UTINYINT": "1::utinyint",
+    "UUID": "'00000000-0000-0000-0000-000000000001'::uuid",
+    "VARCHAR": "chr(27) || chr(8238) || 'a'",
+    "NULL": "null",
+}
+"""An SQL value of each type of DuckDB that holds no other."""
+NESTED = {
+    "LIST": "[{0}, null]",
+    "ARRAY": "array_value({0}, null)",
+    "STRUCT": "{{'a': {0}}}",
+    "TUPLE": "row({0}, 1)",
+    "MAP": "map{{'a': {0}}}",
+    "UNION": "union_value(a := {0})",
+    "VARIANT": "({0})::variant",
+}
+"""SQL of a value of each type of DuckDB that holds another."""
+KEYS = ("BLOB", "BOOLEAN", "DATE", "DECIMAL", "INTERVAL", "TIME", "TIMESTAMP", "UUID")
+"""Types that are tried as keys of a map, too."""
+WRITTEN = {
+    "BIT": "101",
+    "BLOB": "/w==",
+    "DATE": "2026-11-01",
+    "DECIMAL": "1.50000000000000000000",
+    "DOUBLE, infinite": "-inf",
+    "DOUBLE, no number": "nan",
+    "ENUM": "a",
+    "HUGEINT": 2**100,
+    "INTERVAL": "1 day, 2:00:00",
+    "INTERVAL, negative": "-1 day, 23:59:59",
+    "NULL": None,
+    "TIME": "10:00:00",
+    "TIME, at midnight": "24:00:00",
+    "TIMESTAMP": "2026-11-01T10:00:00",
+    "UUID": "00000000-0000-0000-0000-000000000001",
+    "LIST of INTERVAL": ["1 day, 2:00:00", None],
+    "STRUCT of TIME": {"a": "10:00:00"},
+    "UNION of INTERVAL": "1 day, 2:00:00",
+    "key BLOB": {"/w==": 1},
+    "key INTERVAL": {"1 day, 2:00:00": 1},
+    "key TIMESTAMP": {"2026-11-01T10:00:00": 1},
+}
+"""Values as a program is given them."""
 
 
 @pytest.fixture
@@ -58,6 +141,76 @@ def test_answers_come_in_each_format(asked: str, call: Call, tmp_path: Path) -> 
     file.write_text(query)
     assert call("--db", asked, "sql", f"@{file}", "--json").json == rows
     assert call("--db", asked, "sql", "-", "--json", stdin=query).json == rows
+
+
+def known_types() -> set[str]:
+    """Return the types that the installed DuckDB has."""
+    rows = duckdb.sql("select distinct logical_type from duckdb_types()").fetchall()
+    return {name for (name,) in rows}
+
+
+def values_of_all_types() -> dict[str, str]:
+    """Return SQL of a value of each type: alone, in each type that holds others, and as a key."""
+    known = known_types()
+    alone = {name: sql for name, sql in VALUES.items() if name.partition(",")[0] in known}
+    inside = {
+        f"{outer} of {name}": shape.format(sql)
+        for outer, shape in NESTED.items()
+        for name, sql in alone.items()
+        if outer in known
+    }
+    return alone | inside | {f"key {name}": f"map{{{alone[name]}: 1}}" for name in KEYS}
+
+
+def refuse_constant(name: str) -> None:
+    raise AssertionError(f"{name} is no JSON")
+
+
+def test_the_values_are_of_all_types_of_duckdb() -> None:
+    tried = {name.partition(",")[0] for name in (*VALUES, *NESTED)}
+
+    assert known_types() - tried <= {"TYPE", "TIMESTAMPTZ_NS"}  # which Python does not get
+
+
+def test_values_of_all_types_are_printed_in_each_format(asked: str, call: Call) -> None:
+    values = values_of_all_types()
+    query = "select " + ", ".join(f'{sql} as "{name}"' for name, sql in values.items())
+
+    def ask(*output: str) -> str:
+        answer = call("--db", asked, "sql", query, *output)
+        assert answer.code == 0, answer.err
+        return answer.out
+
+    (row,) = json.loads(ask("--json"), parse_constant=refuse_constant)
+    assert list(row) == list(values)
+    assert json.loads(ask("--nl"), parse_constant=refuse_constant) == row
+    names, cells = csv.reader(io.StringIO(ask("--csv")))
+    assert (names, len(cells)) == (list(values), len(values))
+    assert [cells[names.index(name)] for name in ("TIME", "NULL")] == ["10:00:00", ""]
+    assert "1 day, 2:00:00" in ask()
+    written = {name: row[name] for name in WRITTEN}
+    assert written == WRITTEN
+
+
+def test_a_time_with_a_zone_is_shown_in_utc(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    times = "timestamptz '2026-11-01 10:00+02' as a, timestamptz '10000-01-01 01:00+00' as b"
+
+    done = process("--db", asked, "sql", f"select {times}")
+
+    assert done.returncode == 0, done.stderr
+    assert "2026-11-01 08:00:00" in done.stdout
+
+
+@pytest.mark.parametrize("value", [VALUES["INTERVAL"], "union_value(a := 1)"])
+def test_a_type_that_parquet_lacks_is_refused(
+    value: str, asked: str, call: Call, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.parquet"
+    answer = call("--db", asked, "sql", f"select {value} as x", "--parquet", str(file))
+
+    assert (answer.code, "cast the column" in answer.err) == (2, True)
+    assert list(tmp_path.glob("*parquet*")) == []
 
 
 def test_options_narrow_what_is_read_and_names_in_texts_are_seen(asked: str, call: Call) -> None:

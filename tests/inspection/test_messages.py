@@ -323,6 +323,16 @@ DIALOGUES: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("framework", DIALOGUES)
+def test_a_tool_that_is_called_is_not_the_one_who_speaks(framework: str) -> None:
+    dialogue = [packed(one) if isinstance(one, Obj) else one for one in DIALOGUES[framework]]
+    records = [message(at, one) for at, one in enumerate(dialogue)]
+    calling = [record for record in records if record["calls"]]
+
+    assert [call["name"] for record in calling for call in record["calls"]] == ["weather"]
+    assert all(record["name"] != "weather" for record in calling)
+
+
+@pytest.mark.parametrize("framework", DIALOGUES)
 def test_a_dialogue_of_any_framework_is_the_same_transcript(framework: str) -> None:
     stored = DIALOGUES[framework]
     if framework == "langgraph":

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
+from cryptography.fernet import Fernet
+from sqlalchemy import update
 
 from golden.watch import Watch
 from memalchemy import Checkpointer, Database, ThreadLog
 from memalchemy.errors import InvalidArgument
 from memalchemy.inspection import Inspector
 from memalchemy.inspection.thread_list import SORTS
+from memalchemy.log import DELTAS
 
+KEY, OTHER_KEY = Fernet.generate_key().decode(), Fernet.generate_key().decode()
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PEOPLE = ["ada", "bob", "Ünal", "<b>eve</b>"]
 WORDS = ["refund", "trip", "café", "Grinder", "{x}%_"]
@@ -272,6 +276,54 @@ async def test_a_state_that_is_too_large_for_a_list_is_not_read(db: Database) ->
     assert (row["user"], row["asked"]) == ("ada", "Go on?")
 
 
+UNREADABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "KeyMissing": ({"keys": [KEY]}, {"keys": [OTHER_KEY]}),
+    "NotEncrypted": ({}, {"keys": [KEY]}),
+    "Corrupt": ({}, {}),
+    "Corrupt, of a signed database": ({"signing_keys": [KEY]}, {"signing_keys": [KEY]}),
+}
+"""Options of the database that wrote threads, and of the one that cannot read them."""
+
+
+@pytest.mark.plaintext_only("it gives keys of its own")
+@pytest.mark.own_signing_keys
+@pytest.mark.parametrize("problem", UNREADABLE)
+@pytest.mark.parametrize("window", [2, 500])
+async def test_no_filter_of_contents_hides_a_thread_that_cannot_be_read(
+    db: Database,
+    shared_url: str,
+    lasting: None,
+    monkeypatch: pytest.MonkeyPatch,
+    problem: str,
+    window: int,
+) -> None:
+    monkeypatch.setattr("memalchemy.inspection.thread_list.WINDOW", window)
+    written, read = UNREADABLE[problem]
+    said = {"messages": [{"role": "user", "content": "Hello"}]}
+    async with Database(shared_url, tenant=db.tenant, **written) as wrote:
+        steps = Checkpointer(wrote)
+        id_ = await steps.save(said, "waiting", metadata={"user_id": "ada"})
+        await steps.put_writes(interrupt("Go on?"), "waiting", id_, "task")
+        await steps.save(said, "idle", metadata={"user_id": "bob"})
+        await ThreadLog(wrote).append("log", said["messages"])
+    problem = problem.partition(",")[0]
+    if problem == "Corrupt":
+        async with db.transaction() as tx:
+            await tx.execute(update(DELTAS).values(payload=b"\x00no"))
+    async with Database(shared_url, tenant=db.tenant, **read) as blind:
+        inspector = Inspector(blind)
+        for asked in ({"waiting": True}, {"about": "Hello"}, {"about": "x", "waiting": True}):
+            rows = [row for page in await pages(inspector, 2, **asked) for row in page]
+
+            assert sorted(name for name, _ in named(rows)) == ["idle", "log", "waiting"], asked
+            assert {(row["problem"], row["waiting"]) for row in rows} == {(problem, False)}
+        by_metadata = {"metadata": {"user_id": "ada"}, "waiting": True}
+        (row,) = [row for page in await pages(inspector, 2, **by_metadata) for row in page]
+        assert row["thread_id"] == "waiting"
+        person = await inspector.person("bob")
+        assert [row["thread_id"] for row in person["threads"]] == ["idle"]
+
+
 @pytest.mark.parametrize(
     "asked",
     [
@@ -279,11 +331,18 @@ async def test_a_state_that_is_too_large_for_a_list_is_not_read(db: Database) ->
         {"metadata": {str(at): "x" for at in range(17)}},
         {"about": "x" * 256},
         {"since": datetime(2026, 1, 1)},
+        {"since": "2026-01-01"},
+        {"until": date(2026, 1, 1)},
+        {"about": 7},
+        {"metadata": "a=b"},
         {"query": "a", "sort": "cost"},
         {"sort": "cost", "cursor": "WzFd"},
         {"sort": "cost", "cursor": "nonsense"},
     ],
-    ids=["sort", "metadata", "about", "since", "part", "other list", "nonsense"],
+    ids=[
+        *("sort", "metadata", "about", "since", "a text", "a date", "a number", "no mapping"),
+        *("part", "other list", "nonsense"),
+    ],
 )
 async def test_what_cannot_be_listed_is_refused(db: Database, asked: Any) -> None:
     with pytest.raises(InvalidArgument):

@@ -152,7 +152,7 @@ class _NewCache:
         )
         path = str(self._file).replace("'", "''")
         try:
-            self._execute(f"ATTACH '{path}' AS old (READ_ONLY)")
+            self._execute(f"ATTACH '{path}' AS old (TYPE duckdb, READ_ONLY)")
             found = self._execute("FROM old.memalchemy_cache.origin").fetchall()
         except (duckdb.CatalogException, duckdb.BinderException) as error:
             raise refusal from error

@@ -11,7 +11,7 @@ from memalchemy.analysis.steps import LogHead, Step
 from memalchemy.analysis.tool_calls import OpenCalls
 from memalchemy.contracts import LogInfo, StoreItem
 from memalchemy.keys import format_namespace
-from memalchemy.stored_messages import message_record, time_of
+from memalchemy.stored_messages import message_record, time_of, tool_of_item
 from memalchemy.usage import (
     DIMENSION_KEYS,
     Usage,
@@ -86,7 +86,8 @@ class LogRows:
             if record["role"] == "assistant" and shared["agent"] is None:
                 shared["agent"] = text(record["name"])
             if record["role"]:
-                name = record["name"] or next(map(self._calls.name_of, record["results"]), None)
+                name = record["name"] or tool_of_item(given)
+                name = name or next(map(self._calls.name_of, record["results"]), None)
                 yield "messages", _message_row(shared, name, record)
             for call in record["calls"]:
                 yield from (("tool_calls", row) for row in self._calls.add(shared, call))

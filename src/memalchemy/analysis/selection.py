@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import NoneType
 from typing import Any
 
+from memalchemy.contracts import check_filter
 from memalchemy.errors import InvalidArgument
 from memalchemy.keys import check_namespace, check_thread_id
 
@@ -38,6 +40,11 @@ class Selection:
     until: datetime | None = None
 
     def __post_init__(self) -> None:
+        check_filter("pattern", self.pattern, str)
+        check_filter("framework", self.framework, str, NoneType)
+        check_filter("metadata", self.metadata, Mapping)
+        check_filter("since", self.since, datetime, NoneType)
+        check_filter("until", self.until, datetime, NoneType)
         if self.thread is not None:
             check_thread_id(self.thread)
             if self.pattern != "*":

@@ -14,12 +14,9 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, is_dataclass
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import UTC, date, datetime, time
 from enum import StrEnum
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from memalchemy.contracts import Packed, plain_number
 
@@ -99,22 +96,20 @@ def to_json_types(value: Any) -> Any:
     """Convert *value* to JSON's types, for reading.
 
     Dates become text, bytes base64, sets sorted lists, and what a framework has packed its content
-    where the format is known.
+    where the format is known. Any other value, such as a duration, becomes what ``str`` says of it.
     """
-    if isinstance(value, dict):
-        return {str(key): to_json_types(item) for key, item in value.items()}
+    if value is None or isinstance(value, (str, int)):
+        return value
+    if isinstance(value, Mapping):
+        return {_to_json_key(key): to_json_types(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [to_json_types(item) for item in value]
     if isinstance(value, (set, frozenset)):
         return sorted((to_json_types(item) for item in value), key=lambda item: json.dumps(item))
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, bytes):
+    if isinstance(value, (bytes, bytearray, memoryview)):
         return base64.b64encode(value).decode("ascii")
-    if isinstance(value, (datetime, date)):
+    if isinstance(value, (date, time)):
         return value.isoformat()
-    if isinstance(value, (UUID, Decimal, PurePath)):
-        return str(value)
     if type(value).__module__ == "numpy":
         number = plain_number(value)
         return str(value) if number is value else to_json_types(number)
@@ -122,7 +117,14 @@ def to_json_types(value: Any) -> Any:
         return _unpack_framework_value(value)
     if is_dataclass(value) and not isinstance(value, type):
         return to_json_types(asdict(value))
-    return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    return str(value)
+
+
+def _to_json_key(key: Any) -> str:
+    plain = to_json_types(key)
+    return plain if isinstance(plain, str) else str(key)
 
 
 def _unpack_framework_value(value: Packed) -> Any:
@@ -152,6 +154,8 @@ def format_time(moment: datetime | str | None) -> str:
         return ""
     if isinstance(moment, str):
         moment = datetime.fromisoformat(moment)
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(UTC)
     return moment.strftime("%Y-%m-%d %H:%M:%S")
 
 

@@ -117,6 +117,11 @@ class ParquetFile:
         except OSError as error:
             reason = error.strerror or error
             raise UsageError(f"cannot write to {self._file.parent}: {reason}") from error
+        except NotImplementedError as error:  # of Arrow
+            self._part.unlink(missing_ok=True)
+            raise UsageError(
+                f"a Parquet file cannot hold this answer; cast the column in SQL: {error}"
+            ) from error
         return self
 
     def write(self, batch: Any) -> None:

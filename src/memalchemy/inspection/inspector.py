@@ -151,7 +151,8 @@ class Inspector:
 
         No index has what threads hold. With *sort* or a filter a page looks through at most 500
         threads, in the order of their last writes, and sorts those: ``looked`` is their number, and
-        ``window`` is 500 if there are more. A page may be empty while ``next`` is not.
+        ``window`` is 500 if there are more. A page may be empty while ``next`` is not. A thread
+        whose content lacks a key or is damaged is not hidden by *about* and *waiting*.
 
         Args:
             query: a part of the threads' ids, in any case of ASCII letters.

@@ -87,7 +87,7 @@ async def _read_named(store: Store, summaries: ThreadSummaries, subject: _Subjec
 
     if subject.field is not None:
         namespaces, is_all = await _find_namespaces(store, subject.name)
-        await add_threads(ThreadFilter(about=subject.name), "name")
+        await add_threads(ThreadFilter(about=subject.name, unreadable=False), "name")
     for key in subject.keys:
         await add_threads(ThreadFilter(metadata={key: subject.name}), key)
     tagged = await _find_tagged_items(store, subject, namespaces)

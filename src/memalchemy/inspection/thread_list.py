@@ -15,7 +15,7 @@ from types import NoneType
 from typing import Any
 
 from memalchemy._cursors import decode_cursor, encode_cursor
-from memalchemy.contracts import CheckpointInfo
+from memalchemy.contracts import CheckpointInfo, check_filter
 from memalchemy.database import Database
 from memalchemy.errors import InvalidArgument
 from memalchemy.inspection import _statements as statements
@@ -111,6 +111,8 @@ class ThreadFilter:
         since, until: when the newest step or entry happened.
         waiting: only threads that wait for an answer.
         below: only threads in this namespace and below it.
+        unreadable: also threads of which nobody can say whether they have *about* or wait, as their
+            content lacks a key or is damaged.
     """
 
     about: str = ""
@@ -119,8 +121,13 @@ class ThreadFilter:
     until: datetime | None = None
     waiting: bool = False
     below: Namespace = ()
+    unreadable: bool = True
 
     def __post_init__(self) -> None:
+        check_filter("about", self.about, str)
+        check_filter("metadata", self.metadata, Mapping)
+        check_filter("since", self.since, datetime, NoneType)
+        check_filter("until", self.until, datetime, NoneType)
         if len(self.metadata) > METADATA:
             raise InvalidArgument(f"a list is filtered by {METADATA} pairs of metadata, at most")
         if len(self.about) > 255:
@@ -146,6 +153,10 @@ class ThreadFilter:
             any(key in own and value in _texts_of(own[key]) for own in row.metadata)
             for key, value in self.metadata.items()
         )
+
+    def keeps_unread(self, row: _Row) -> bool:
+        """Return whether a thread is kept because its content cannot be read."""
+        return self.unreadable and row.summary is not None and row.summary.is_unreadable
 
     def is_in_id(self, row: _Row) -> bool:
         """Return whether *about* is a part of the thread's id, as `list_thread_heads` finds ids."""
@@ -287,17 +298,12 @@ async def _filter(
         named = [row for row in found if wanted.is_in_id(row)]
         others = [row for row in found if not wanted.is_in_id(row)]
         await _add_summaries(summaries, others)
-        others = [row for row in others if _is_damaged(row) or wanted.is_in_content(row)]
+        others = [row for row in others if wanted.keeps_unread(row) or wanted.is_in_content(row)]
         found = [*named, *others] if is_whole else others  # the first phase had those with such ids
     if wanted.waiting:
         await _add_summaries(summaries, found)
-        found = [row for row in found if _is_damaged(row) or _waits(row)]
+        found = [row for row in found if wanted.keeps_unread(row) or _waits(row)]
     return found
-
-
-def _is_damaged(row: _Row) -> bool:
-    """Return whether a thread is not what was stored: a filter of contents does not hide it."""
-    return row.summary is not None and row.summary.problem == "Corrupt"
 
 
 def _waits(row: _Row) -> bool:

@@ -26,6 +26,8 @@ from memalchemy.log import Log
 from memalchemy.stored_messages import Message, unwrapped
 from memalchemy.usage import DIMENSION_KEYS, Usage, response_id, usage_of_metadata
 
+LARGE, DELETED = "large", "NotFound"
+"""Why a summary lacks the content of a thread that can be read, or is not there any more."""
 STATE_BYTES = 1024 * 1024
 """Bytes of the largest state that is read for a list."""
 PAGE_BYTES = 64 * 1024 * 1024
@@ -112,6 +114,11 @@ class ThreadSummary:
     problem: str | None = None
     is_partial: bool = False
 
+    @property
+    def is_unreadable(self) -> bool:
+        """True if the content lacks a key or is damaged, so that nobody can say what is in it."""
+        return self.problem not in (None, LARGE, DELETED)
+
     def as_record(self) -> Record:
         """Return it as plain JSON."""
         usage, read = self.sums.usage, self.problem is None
@@ -173,7 +180,7 @@ class ThreadSummaries:
         try:
             return await self._read_content(head, info, fits)
         except NotFound:  # it was deleted meanwhile
-            return _without_content(head, info, "NotFound")
+            return _without_content(head, info, DELETED)
         except (KeyMissing, NotEncrypted, Corrupt) as error:
             return _without_content(head, info, type(error).__name__)
 
@@ -189,7 +196,7 @@ class ThreadSummaries:
         if waits:
             asked = question_of(await read_interrupts_of(self._states, log, info))
         if not fits:
-            return _without_content(head, info, "large", asked)
+            return _without_content(head, info, LARGE, asked)
         loaded = await self._states.load(log, info)
         if loaded.found is None and await entry_log_of(self.db, log).tail(log.thread_id, 1):
             return await self._read_entries(head, log, info)

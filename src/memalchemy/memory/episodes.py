@@ -32,6 +32,7 @@ from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import EpisodeNotFoundError, TooLarge
 from memalchemy.keys import MAX_ID_CHARACTERS, check_name, check_namespace, encode_id
 from memalchemy.memory._encryption import search_mode
+from memalchemy.memory._foreign_items import foreign_item, warn_of_foreign_items
 from memalchemy.memory._relevance import relevant_hits
 from memalchemy.memory._user_functions import awaited
 from memalchemy.store import DELETE, Store
@@ -229,6 +230,9 @@ class EpisodeStore(BaseEpisodeStore):
     In an encrypted database that holds nothing readable to search, `recall` returns the latest.
     Every method but `recall` takes ``connection=``, as those of `Store`; `recall` passes it to the
     search.
+
+    Raises, from any method that takes an id:
+        Conflict: its item is no episode. Lists and searches leave such items out.
     """
 
     def __init__(
@@ -272,7 +276,7 @@ class EpisodeStore(BaseEpisodeStore):
     async def get(self, id_: str, *, connection: HostConnection | None = None) -> Episode | None:
         """Return the episode with that id, or ``None``."""
         value = await self.store.get(self.namespace, id_, connection=connection)
-        return None if value is None else _to_episode(id_, value)
+        return None if value is None else self._to_episode(id_, value)
 
     async def recent(
         self, limit: int = 5, *, connection: HostConnection | None = None
@@ -280,6 +284,7 @@ class EpisodeStore(BaseEpisodeStore):
         """Return at most *limit* episodes, the latest ``completed_at`` first, whatever the mode."""
         limit = check_limit(limit)
         found: list[Episode] = []
+        foreign = 0
         size = max(RECENT_PAGE, limit)
         time_keys = self.store.iter_keys(self._times, page_size=size, connection=connection)
         async with aclosing(time_keys):
@@ -290,9 +295,12 @@ class EpisodeStore(BaseEpisodeStore):
                     value = values.get(place)
                     if value is None:
                         continue
-                    episode = _to_episode(place[1], value)
-                    if _time_key(episode) == time_key:  # or else it was written again meanwhile
+                    episode = _episode_or_none(place[1], value)
+                    if episode is None:
+                        foreign += 1
+                    elif _time_key(episode) == time_key:  # or else it was written again meanwhile
                         found.append(episode)
+        warn_of_foreign_items(foreign, "episodes")
         return found[:limit]
 
     async def oldest(self, *, connection: HostConnection | None = None) -> Episode | None:
@@ -350,7 +358,15 @@ class EpisodeStore(BaseEpisodeStore):
         else:
             arguments = {"mode": mode or "text", "match": match, "limit": limit, **more}
             hits = await self.store.search(self.namespace, query, **arguments)
-        return [_to_episode(hit.key, hit.value) for hit in hits]
+        found = [one for hit in hits if (one := _episode_or_none(hit.key, hit.value)) is not None]
+        warn_of_foreign_items(len(hits) - len(found), "episodes")
+        return found
+
+    def _to_episode(self, id_: str, value: Any) -> Episode:
+        episode = _episode_or_none(id_, value)
+        if episode is None:
+            raise foreign_item(self.namespace, id_, "episode")
+        return episode
 
     async def _put_episode(
         self,
@@ -379,7 +395,7 @@ class EpisodeStore(BaseEpisodeStore):
             nonlocal before
             if item is None and must_exist:
                 raise EpisodeNotFoundError(id_)
-            before = None if item is None else _time_key(_to_episode(id_, item.value))
+            before = None if item is None else _time_key(self._to_episode(id_, item.value))
             return new
 
         await self.store.change(self.namespace, id_, replace, metadata=None, connection=tx)
@@ -474,8 +490,12 @@ def _check_id(id_: str) -> str:
     return id_
 
 
-def _to_episode(id_: str, value: Any) -> Episode:
-    return Episode(id_=id_, **value)
+def _episode_or_none(id_: str, value: Any) -> Episode | None:
+    """Return an episode from its stored value; ``None`` if something else has been stored."""
+    try:
+        return Episode(id_=id_, **value)
+    except (TypeError, ValueError):
+        return None
 
 
 def _format_value(value: Any) -> str:

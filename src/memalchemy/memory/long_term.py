@@ -15,6 +15,7 @@ from memalchemy.errors import Conflict
 from memalchemy.events import operation
 from memalchemy.keys import check_list
 from memalchemy.memory._encryption import name_function
+from memalchemy.memory._foreign_items import warn_of_foreign_items
 from memalchemy.memory._keyword_extraction import keyword_memories
 from memalchemy.memory._relevance import interleave, relevant_hits
 from memalchemy.memory._scopes import (
@@ -370,7 +371,4 @@ def _add_memories(found: dict[tuple[str, str, str], Memory], items: Iterable[Sto
             invalid += 1
             continue
         found.setdefault((memory.type.value, memory.key, memory.content), memory)
-    if invalid:
-        _log.warning(
-            "%d items in a namespace of memories are no memories, and were left out", invalid
-        )
+    warn_of_foreign_items(invalid, "memories")

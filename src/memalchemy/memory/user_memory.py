@@ -26,6 +26,7 @@ from memalchemy.events import operation
 from memalchemy.keys import check_namespace
 from memalchemy.memory._encryption import name_function, search_mode
 from memalchemy.memory._fact_extraction import Extract, facts_of_turn
+from memalchemy.memory._foreign_items import foreign_item, warn_of_foreign_items
 from memalchemy.memory._relevance import relevant_hits
 from memalchemy.memory.facts import (
     EXTRACTED_ID,
@@ -95,6 +96,7 @@ class UserMemoryStore:
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
         ValueError, TypeError: *user_id* is empty, or no text.
+        Conflict: the item of a *memory_id* is no fact. Lists and searches leave such items out.
     """
 
     def __init__(
@@ -377,22 +379,30 @@ class UserMemoryStore:
             hits = await relevant_hits(
                 self.store, [namespace], query, PAGE, match=match, connection=connection
             )
-            for hit in hits:
-                yield self._to_candidate(hit, now)
+            for candidate in self._to_candidates(hits, now):
+                yield candidate
             return
         offset = 0
         while True:
             page = await self.store.search(
                 namespace, query, match=match, limit=PAGE, offset=offset, connection=connection
             )
-            for hit in page:
-                yield self._to_candidate(hit, now)
+            for candidate in self._to_candidates(page, now):
+                yield candidate
             if len(page) < PAGE:
                 return
             offset += PAGE
 
-    def _to_candidate(self, hit: SearchHit, now: datetime) -> Candidate:
-        fact, relevance = self._to_rounded_fact(hit, now), hit.score or 0.0
+    def _to_candidates(self, hits: Sequence[SearchHit], now: datetime) -> Sequence[Candidate]:
+        found = [one for hit in hits if (one := self._to_candidate(hit, now)) is not None]
+        warn_of_foreign_items(len(hits) - len(found), "facts")
+        return found
+
+    def _to_candidate(self, hit: SearchHit, now: datetime) -> Candidate | None:
+        fact, relevance = self._fact_or_none(hit, now), hit.score or 0.0
+        if fact is None:
+            return None
+        fact = self._round_confidence(fact)
         lost = CONFIDENCE_SHARE * (1 - fact.confidence)
         return Candidate(fact, relevance * (1 - lost), bound=relevance)
 
@@ -401,13 +411,19 @@ class UserMemoryStore:
     ) -> AsyncGenerator[Candidate]:
         """Yield all facts, the last written first; ranked by their confidence."""
         items = self.store.iter_items(namespace, page_size=PAGE, connection=connection)
+        foreign = 0
         async with aclosing(items):
             async for item in items:
-                fact = self._to_rounded_fact(item, now)
+                fact = self._fact_or_none(item, now)
+                if fact is None:
+                    foreign += 1
+                    continue
+                fact = self._round_confidence(fact)
                 # Facts that follow were written earlier, and have faded since.
                 age = max(now - item.updated_at, timedelta(0))
                 bound = 1.0 if self.half_life is None else 0.5 ** (age / self.half_life)
                 yield Candidate(fact, fact.confidence, bound)
+        warn_of_foreign_items(foreign, "facts")
 
     async def _ids_by_words(
         self, user_id: str, connection: HostConnection | None
@@ -475,7 +491,17 @@ class UserMemoryStore:
         return self._round_confidence(self._to_fact(item, now))
 
     def _to_fact(self, item: StoreItem, now: datetime) -> MemoryFact:
-        fact = MemoryFact(memory_id=item.key, user_id=item.namespace[-1], **item.value)
+        fact = self._fact_or_none(item, now)
+        if fact is None:
+            raise foreign_item(item.namespace, item.key, "fact")
+        return fact
+
+    def _fact_or_none(self, item: StoreItem, now: datetime) -> MemoryFact | None:
+        """Return a fact as of *now*; ``None`` if something else has been stored."""
+        try:
+            fact = MemoryFact(memory_id=item.key, user_id=item.namespace[-1], **item.value)
+        except (TypeError, ValueError):
+            return None
         return fact.decay(now, half_life=self.half_life)
 
     def _round_confidence(self, fact: MemoryFact) -> MemoryFact:

@@ -1770,6 +1770,9 @@ class EpisodeStore:
     In an encrypted database that holds nothing readable to search, `recall` returns the latest.
     Every method but `recall` takes ``connection=``, as those of `Store`; `recall` passes it to the
     search.
+
+    Raises, from any method that takes an id:
+        Conflict: its item is no episode. Lists and searches leave such items out.
     """
 
     def __init__(
@@ -2154,7 +2157,8 @@ class Inspector:
 
         No index has what threads hold. With *sort* or a filter a page looks through at most 500
         threads, in the order of their last writes, and sorts those: ``looked`` is their number, and
-        ``window`` is 500 if there are more. A page may be empty while ``next`` is not.
+        ``window`` is 500 if there are more. A page may be empty while ``next`` is not. A thread
+        whose content lacks a key or is damaged is not hidden by *about* and *waiting*.
 
         Args:
             query: a part of the threads' ids, in any case of ASCII letters.
@@ -4521,6 +4525,7 @@ class UserMemoryStore:
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
         ValueError, TypeError: *user_id* is empty, or no text.
+        Conflict: the item of a *memory_id* is no fact. Lists and searches leave such items out.
     """
 
     def __init__(

@@ -17,6 +17,7 @@ from memalchemy.cli.checkpoint_references import (
     is_ancestor,
 )
 from memalchemy.cli.command import command
+from memalchemy.cli.commands.rows import report_unreadable
 from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import count, format_size, format_time
 from memalchemy.cli.namespaces import find_checkpointer
@@ -55,19 +56,18 @@ async def threads(
         typer.Option("--waiting", help="Only those that wait for an answer, with what is asked."),
     ] = False,
     limit: LimitOption = 100,
-) -> None:
+) -> int | None:
     """List threads, most recently written first.
 
     A thread in several namespaces is listed once for each. --waiting reads the newest state of
-    every thread.
+    every thread, and names those that cannot be read on stderr, with exit code 5.
     """
     from memalchemy import Checkpointer
 
     parts = () if namespace is None else parse_namespace(namespace)
     if waiting:
         below = prefix or namespace is None
-        await _list_waiting(ctx, pattern, parts, below=below, limit=limit)
-        return
+        return await _list_waiting(ctx, pattern, parts, below=below, limit=limit)
     async with ctx.database(read_only=True) as db:
         logs = await Checkpointer(db, namespace=parts).list_logs(
             limit=limit, pattern=pattern, below=prefix or namespace is None
@@ -88,7 +88,7 @@ async def threads(
                 for log in logs
             ]
         )
-        return
+        return None
     ctx.terminal.print_table(
         (
             Column("thread", "id"),
@@ -120,11 +120,12 @@ async def threads(
         ctx.terminal.print_note(what)
     if len(logs) == limit:
         ctx.terminal.print_note(f"only the {count(limit, 'log')} written last; --limit shows more")
+    return None
 
 
 async def _list_waiting(
     ctx: Context, pattern: str, namespace: tuple[str, ...], *, below: bool, limit: int
-) -> None:
+) -> int | None:
     def is_wanted(thread: Mapping[str, Any]) -> bool:
         place = tuple(thread["namespace"])
         is_there = place == namespace or (below and place[: len(namespace)] == namespace)
@@ -156,29 +157,33 @@ async def _list_waiting(
             ),
         )
         ctx.terminal.print_note(f"{count(len(shown), 'thread')} waiting for an answer")
-    for one in unread:
-        ctx.terminal.print_note(
-            f"thread {one['thread_id']} was not read ({one['problem']}): see `memalchemy verify`"
-        )
     if len(found) > limit:
         ctx.terminal.print_note(f"only the first {limit}; --limit shows more")
+    return report_unreadable(
+        ctx,
+        [
+            f"thread {one['thread_id']!r} in namespace {format_namespace(one['namespace'])} "
+            f"cannot be read ({one['problem']})"
+            for one in unread
+        ],
+    )
 
 
 async def _find_waiting(
     db: Database, is_wanted: Callable[[Mapping[str, Any]], bool], limit: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the first *limit* threads that wait, and those that are damaged among them."""
+    """Return the first *limit* threads that wait, and those before them that cannot be read."""
     from memalchemy.inspection import Inspector
 
     waiting: list[dict[str, Any]] = []
-    damaged: list[dict[str, Any]] = []
+    unread: list[dict[str, Any]] = []
     inspector = Inspector(db)
     page = await inspector.threads(waiting=True)
     while True:
         for thread in filter(is_wanted, page["threads"]):
-            (waiting if thread["waiting"] else damaged).append(thread)
+            (waiting if thread["waiting"] else unread).append(thread)
         if page["next"] is None or len(waiting) >= limit:
-            return waiting[:limit], damaged
+            return waiting[:limit], unread
         page = await inspector.threads(waiting=True, cursor=page["next"])
 
 

@@ -285,7 +285,7 @@ UNREADABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 """Options of the database that wrote threads, and of the one that cannot read them."""
 
 
-@pytest.mark.plaintext_only("it gives keys of its own")
+@pytest.mark.own_keys
 @pytest.mark.own_signing_keys
 @pytest.mark.parametrize("problem", UNREADABLE)
 @pytest.mark.parametrize("window", [2, 500])

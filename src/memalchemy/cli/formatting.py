@@ -6,22 +6,16 @@ obeying what they contain.
 
 from __future__ import annotations
 
-import base64
 import csv
 import io
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, is_dataclass
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import datetime
 from enum import StrEnum
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
-from memalchemy.contracts import Packed, plain_number
+from memalchemy._json_types import to_json_types
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -93,46 +87,6 @@ def _to_csv_field(value: Any) -> Any:
     if value is None or (isinstance(value, (str, int, float)) and not isinstance(value, bool)):
         return value
     return format_json(value, indent=None)
-
-
-def to_json_types(value: Any) -> Any:
-    """Convert *value* to JSON's types, for reading.
-
-    Dates become text, bytes base64, sets sorted lists, and what a framework has packed its content
-    where the format is known.
-    """
-    if isinstance(value, dict):
-        return {str(key): to_json_types(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [to_json_types(item) for item in value]
-    if isinstance(value, (set, frozenset)):
-        return sorted((to_json_types(item) for item in value), key=lambda item: json.dumps(item))
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
-    if isinstance(value, (datetime, date)):
-        return value.isoformat()
-    if isinstance(value, (UUID, Decimal, PurePath)):
-        return str(value)
-    if type(value).__module__ == "numpy":
-        number = plain_number(value)
-        return str(value) if number is value else to_json_types(number)
-    if isinstance(value, Packed):
-        return _unpack_framework_value(value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return to_json_types(asdict(value))
-    return value
-
-
-def _unpack_framework_value(value: Packed) -> Any:
-    from memalchemy.codec.foreign_msgpack import plain_tree
-
-    content = plain_tree(value)
-    if not isinstance(content, Packed):
-        return to_json_types(content)
-    # An unknown format without bytes stands for no value.
-    return {"format": value.format, "data": to_json_types(value.data)} if value.data else None
 
 
 def format_size(number: float) -> str:

@@ -246,8 +246,8 @@ class Inspector:
 
         The messages of a state are looked for in whatever form a framework keeps it. A log of
         entries, or a thread whose newest state has no messages, is shown entry by entry; the index
-        of an entry is its position. With *whole* no text is cut, and arguments and values are plain
-        values in the place of trees.
+        of an entry is its position. With *whole* no text is cut, and arguments and values are JSON
+        in the place of trees: dates and decimals are texts, bytes base64, sets sorted lists.
         """
         return await read_transcript(
             self._states,

@@ -9,12 +9,13 @@ from hashlib import blake2b
 from typing import Any
 
 from memalchemy._cache import BoundedCache
+from memalchemy._json_types import spell_value
 from memalchemy.adapters import views_of
 from memalchemy.checkpoints import listing
 from memalchemy.contracts import CheckpointInfo
 from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted
 from memalchemy.inspection._records import Record, time
-from memalchemy.inspection.messages import message
+from memalchemy.inspection.messages import stored_message
 from memalchemy.inspection.states import States, checkpointer_of
 from memalchemy.inspection.tree import preview
 from memalchemy.log import Log
@@ -231,7 +232,7 @@ def marks_of(messages: Sequence[Any]) -> tuple[bytes, ...]:
 
 
 def _mark(value: Any) -> bytes:
-    return blake2b(repr(value).encode("utf-8", "replace"), digest_size=8).digest()
+    return blake2b(spell_value(value), digest_size=8).digest()
 
 
 def _digest(info: CheckpointInfo, content: _Content, parent: _Content | None) -> StepDigest:
@@ -240,7 +241,7 @@ def _digest(info: CheckpointInfo, content: _Content, parent: _Content | None) ->
     if parent is None and info.parent_id is not None:  # deleted: all but the last are known
         known = set(places[:-1])
     new = [at for at, place in enumerate(places) if place not in known]
-    records = [message(at, content.messages[at], whole=True) for at in new]
+    records = [stored_message(at, content.messages[at]) for at in new]
     answered = [at for at, one in zip(new, records, strict=True) if one["usage"] is not None]
     usages: dict[Any, Usage] = {}
     for at, one in zip(new, records, strict=True):

@@ -17,7 +17,7 @@ from memalchemy.inspection import _statements as statements
 from memalchemy.inspection._log_heads import query
 from memalchemy.inspection._records import Record, time
 from memalchemy.inspection.entries import entry_log_of, read_tail
-from memalchemy.inspection.messages import message
+from memalchemy.inspection.messages import stored_message
 from memalchemy.inspection.states import States, checkpointer_of
 from memalchemy.inspection.step_digests import Place, StepDigest, StepDigests, marks_of, numbered
 from memalchemy.inspection.tree import preview
@@ -222,7 +222,7 @@ class ThreadSummaries:
             waiting = asked
             if waiting is None:
                 waiting = question_of(interrupts_of_state(loaded.state, info.namespace))
-            records = [(message(at, one, whole=True), one) for at, one in enumerate(messages)]
+            records = [(stored_message(at, one), one) for at, one in enumerate(messages)]
             return _summary(head, info, records, waiting)
 
         found, answers = await asyncio.to_thread(summary)
@@ -332,10 +332,10 @@ class ThreadSummaries:
 
         def summary() -> tuple[ThreadSummary, list[_Answer]]:
             records = [
-                (message(one.position, one.value, one.occurred_at, whole=True), one.value)
+                (stored_message(one.position, one.value, one.occurred_at), one.value)
                 for one in entries
             ]
-            beginning = [message(one.position, one.value, whole=True) for one in first]
+            beginning = [stored_message(one.position, one.value) for one in first]
             found, answers = _summary(head, info, records, None, beginning, entries[-1:])
             found.sums.messages = total
             return found, answers

@@ -102,7 +102,8 @@ def _compile_metadata_equals(element: MetadataEquals, compiler: Any, **kw: Any) 
 class MetadataComparator(TypeDecorator.Comparator[Any], JSON.Comparator[Any]):
     """SQLAlchemy's operators of JSON; ``meta["key"] == value`` is `MetadataEquals`.
 
-    So is ``meta["key"].in_([…])``, for each of its values. Other operators, None, and
+    So is ``meta["key"].in_([…])``, for each of its values. ``None`` is the null of JSON, which
+    metadata without the key does not have. Other operators, such as ``is_(None)``, and
     ``meta["key"].as_string()`` are SQLAlchemy's own, which no index answers.
     """
 
@@ -127,8 +128,7 @@ class MetadataComparator(TypeDecorator.Comparator[Any], JSON.Comparator[Any]):
 
 
 def _is_value(given: Any) -> bool:
-    is_sql = isinstance(given, ClauseElement) or hasattr(given, "__clause_element__")
-    return given is not None and not is_sql
+    return not isinstance(given, ClauseElement) and not hasattr(given, "__clause_element__")
 
 
 # --- Fields of items -----------------------------------------------------------------------------

@@ -44,7 +44,12 @@ from memalchemy.keys import decode_namespace
 from memalchemy.row_conditions import ItemField
 from memalchemy.row_decoding import Keys, decode, load_state
 from memalchemy.session_rules import INTERNAL_ROWS as INTERNAL_ROWS
-from memalchemy.session_rules import hide_internal_items, refuse_writes
+from memalchemy.session_rules import (
+    hide_internal_items,
+    refuse_deletion,
+    refuse_namespace,
+    refuse_writes,
+)
 
 # Lengths are in characters; the API holds ids to byte limits so that the longest composite key
 # stays under the 2,704 bytes of a PostgreSQL index row and the 6,398 of an Oracle one.
@@ -63,6 +68,10 @@ class Base(AsyncAttrs, DeclarativeBase):
         }
     )
 
+    def __delattr__(self, name: str) -> None:
+        refuse_deletion(self, name)
+        super().__delattr__(name)
+
 
 refuse_writes(Base)
 
@@ -76,6 +85,10 @@ class _HasNamespace:
     def namespace(self) -> tuple[str, ...]:
         """The namespace as a tuple, in queries too, where it has ``below(namespace)``."""
         return decode_namespace(self.path)
+
+    @namespace.inplace.setter
+    def _set_namespace(self, namespace: Any) -> None:
+        refuse_namespace(self)
 
     @namespace.inplace.expression
     @classmethod

@@ -95,6 +95,18 @@ def _refuse_change(row: Any, value: Any, *more: Any) -> None:
         _refuse(row.__tablename__, "change")
 
 
+def refuse_namespace(row: Any) -> None:
+    """Refuse to set the namespace of a row, of a stored one or of one that is made with it."""
+    _refuse(row.__tablename__, "add" if inspect(row).key is None else "change")
+
+
+def refuse_deletion(row: Any, name: str) -> None:
+    """Refuse to delete an attribute of a stored row, also one that is not loaded."""
+    state = inspect(row)
+    if state.key is not None and name in state.mapper.all_orm_descriptors:
+        _refuse(row.__tablename__, "change")
+
+
 def _refuse(table: str, operation: str) -> None:
     call = getattr(_CALLS[table], operation)
     if call is not None:

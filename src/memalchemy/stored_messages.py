@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from memalchemy._bounds import parse_plain_json
+from memalchemy._json_types import to_json_types
 from memalchemy.adapters import ADAPTERS, ObjectForms, Path, views_of
 from memalchemy.codec.foreign_msgpack import EMPTY, ForeignObject, object_tree
 from memalchemy.contracts import Packed
@@ -170,8 +171,8 @@ def _result_text(content: Any) -> str:
         return words
     try:
         return orjson.dumps(content, option=orjson.OPT_INDENT_2, default=str).decode()
-    except (TypeError, orjson.JSONEncodeError):  # such as a text with lone surrogates
-        return json.dumps(content, indent=2, skipkeys=True, default=str)
+    except (TypeError, orjson.JSONEncodeError):  # lone surrogates, large integers
+        return json.dumps(to_json_types(content), indent=2, default=str)
 
 
 def _to_text(value: Any) -> str | None:

@@ -8,10 +8,10 @@ knows it otherwise writes it into the metadata of a checkpoint or an entry, unde
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from memalchemy.messages import read
 
@@ -117,6 +117,28 @@ def usage_of_metadata(metadata: Mapping[str, Any]) -> Usage | None:
     if cost is None and latency is None and all(one is None for one in counts.values()):
         return None
     return Usage(_text(read(metadata, "model")), **counts, cost_usd=cost, latency_ms=latency)
+
+
+Place = TypeVar("Place")
+
+
+def usages_of_step(
+    metadata: Mapping[str, Any], place: Place, stated: Sequence[tuple[Place, Usage]]
+) -> list[tuple[Place, Usage]]:
+    """Return the usages that count for a step, each with its place, such as its day.
+
+    Without usage in its *metadata* they are those that its messages state. Metadata that states any
+    number makes it one usage, at *place*: what the metadata states takes precedence, and the rest
+    is the sum of what the messages state.
+
+    Args:
+        stated: the places and usages of the messages that the step added.
+    """
+    noted = usage_of_metadata(metadata)
+    if noted is None:
+        return list(stated)
+    total = sum((usage for _, usage in stated), Usage())
+    return [(place, replace(total, **noted.as_metadata()))]
 
 
 def dimensions_of(metadata: Mapping[str, Any]) -> dict[str, str | None]:

@@ -145,7 +145,7 @@ def test_a_path_may_stand_for_a_namespace() -> None:
 VALUES: list[Any] = [
     *("planner", "Planner", "", 'o\'clock "x" \\', "é", "x" * 200),
     *(0, 1, 2, -1, 1.5, 10**15, True, False),
-    *([1, 2], {"a": {"b": 1}}, [], {}),
+    *([1, 2], {"a": {"b": 1}}, [], {}, None),
 ]
 
 
@@ -164,6 +164,9 @@ async def test_metadata_is_compared_as_json_is(db: Database, row: Any) -> None:
         await store.put(("n",), f"i{number:02}", {}, meta)
     await checkpointer.save({}, "bare", "bare")
     await store.put(("n",), "bare", {})
+    await checkpointer.save({}, "else", "else", {"another": None})
+    await checkpointer.set_thread_metadata("else", {"another": None})
+    await store.put(("n",), "else", {}, {"another": None})
     name = {ThreadRow: "thread_id", CheckpointRow: "checkpoint_id", StoreItemRow: "key"}[row]
     other = aliased(row)
 
@@ -182,11 +185,14 @@ async def test_metadata_is_compared_as_json_is(db: Database, row: Any) -> None:
             some = session.scalars(mine.where(table.meta["key"].in_(["planner", 1, True])))
             assert [VALUES[int(one[1:])] for one in some] == ["planner", 1, True]
             assert session.scalars(mine.where(table.meta["key"].in_([]))).all() == []
+            for among in ([None], [None, 1.5], ["planner", None]):
+                some = session.scalars(mine.where(table.meta["key"].in_(among)))
+                assert {str(VALUES[int(one[1:])]) for one in some} == {*map(str, among)}
             both = (table.meta["key"] == 1, table.meta["other"] == "planner")
             assert len(session.scalars(mine.where(*both)).all()) == 1
             either = both[0] | (table.meta["key"] == 2)
             assert len(session.scalars(mine.where(either)).all()) == 2
-            assert len(session.scalars(mine.where(not_(both[1]))).all()) == 1
+            assert len(session.scalars(mine.where(not_(both[1]))).all()) == 2
             as_text = table.meta["other"].as_string() == "planner"
             assert len(session.scalars(mine.where(as_text)).all()) == len(VALUES)
 
@@ -194,7 +200,7 @@ async def test_metadata_is_compared_as_json_is(db: Database, row: Any) -> None:
 
 
 @pytest.mark.own_programs("a plan is the database's")
-@pytest.mark.parametrize("value", ["planner", 3, True, [1]], ids=repr)
+@pytest.mark.parametrize("value", ["planner", 3, True, [1], None], ids=repr)
 async def test_an_index_finds_checkpoints_by_their_metadata(db: Database, value: Any) -> None:
     other = aliased(CheckpointRow)
     for row in (CheckpointRow, other):

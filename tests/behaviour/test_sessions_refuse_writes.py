@@ -46,6 +46,11 @@ def set_attribute(session: Session, row: Any) -> None:
         with pytest.raises(ReadOnly):
             setattr(row, name, another(before))
         assert getattr(row, name) == before
+    if hasattr(row, "namespace"):
+        with pytest.raises(ReadOnly):
+            row.namespace = ("another",)
+        with pytest.raises(ReadOnly):
+            type(row)(namespace=("another",))
     setattr(row, name, another(before))
 
 
@@ -63,6 +68,15 @@ def set_relationship(session: Session, row: Any) -> None:
 
 
 def delete_attribute(session: Session, row: Any) -> None:
+    names = [one.key for one in inspect(row).mapper.attrs]
+    names += ["namespace"] if hasattr(row, "namespace") else []
+    for loaded in (False, True):
+        for name in names:
+            if loaded:
+                getattr(row, name)
+            with pytest.raises(ReadOnly, match="Call "):
+                delattr(row, name)
+        session.expire(row)
     del row.tenant
 
 

@@ -8,9 +8,11 @@ import random
 import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
@@ -978,3 +980,29 @@ async def test_the_command_serves_the_page_and_ends_at_a_signal(tmp_path: Path) 
     finally:
         process.terminate()
     assert await asyncio.wait_for(process.wait(), A_WHILE) == 0
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"\xff",
+        {1},
+        Decimal("1.5"),
+        UUID(int=1),
+        float("nan"),
+        10**5000,
+        "\ud800",
+        datetime(2026, 4, 1, tzinfo=UTC),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_whole_values_of_any_type_are_answered(db: Database, ask: Any, value: Any) -> None:
+    call = {"id": "1", "name": "f", "arguments": {"a": value}}
+    said = {"role": "assistant", "content": "", "tool_calls": [call]}
+    await ThreadLog(db).append("thread", [{"kind": "event", "value": value}, said])
+
+    found = await ask("transcript", thread="thread", ns="log", whole=1)
+
+    shown = found["messages"][0]["value"]["value"]
+    assert found["messages"][1]["calls"][0]["arguments"] == {"a": shown}
+    assert isinstance(shown, (str, list))

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import orjson
 
+from memalchemy._json_types import spell_value, to_json_types
 from memalchemy.adapters import ADAPTERS
 from memalchemy.codec.foreign_msgpack import ForeignObject
 from memalchemy.contracts import Packed
@@ -46,7 +47,7 @@ def json_text(value: Any) -> str | None:
 
 def _to_json_type(value: Any) -> Any:
     if isinstance(value, (set, frozenset)):
-        return sorted(value, key=repr)
+        return sorted(value, key=spell_value)
     if isinstance(value, (bytes, bytearray, memoryview)):
         return base64.b64encode(bytes(value)).decode("ascii")
     if type(value) is Packed:
@@ -62,8 +63,10 @@ def _plain_tree(value: Any) -> Any:
         return {str(key): _plain_tree(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain_tree(one) for one in value]
-    if value is None or isinstance(value, (str, bool, int)):
+    if value is None or isinstance(value, (str, bool)):
         return value
+    if isinstance(value, int):
+        return to_json_types(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, (datetime, date)):

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from memalchemy._json_types import are_equal, spell_value
 from memalchemy.adapters import views_of
 from memalchemy.contracts import CheckpointInfo, Snapshot
 from memalchemy.stored_messages import is_empty, merge_writes, messages_of, resolved, unwrapped
@@ -62,7 +63,7 @@ class AddedMessages:
         counts: Counter[bytes] = Counter()
         for at, message in enumerate(messages):
             given = None
-            if at < len(before.messages) and _is_same(message, before.messages[at]):
+            if at < len(before.messages) and are_equal(message, before.messages[at]):
                 digest = before.digests[at]
             else:
                 given = unwrapped(message)
@@ -110,17 +111,10 @@ def _with_channels_of_writes(
     return (state | made if made else state), channels
 
 
-def _is_same(one: Any, other: Any) -> bool:
-    try:
-        return bool(one == other)
-    except (ValueError, RecursionError):  # such as an array, which is not equal as a whole
-        return False
-
-
 def _digest(given: Any) -> bytes:
     option = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
     try:
         spelt = orjson.dumps(given, default=repr, option=option)
     except (TypeError, orjson.JSONEncodeError, RecursionError):
-        spelt = repr(given).encode("utf-8", "surrogatepass")
+        spelt = spell_value(given)
     return blake2b(spelt, digest_size=12).digest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from memalchemy.analysis._values import adapter_root_of, json_text, text
@@ -18,7 +18,7 @@ from memalchemy.usage import (
     dimensions_of,
     response_id,
     usage_of,
-    usage_of_metadata,
+    usages_of_step,
 )
 
 Row = dict[str, Any]
@@ -136,16 +136,9 @@ def _message_row(shared: Row, name: str | None, record: Row) -> Row:
 
 
 def _usage_rows(place: Row, step: Step, stated: list[tuple[Row, Usage]]) -> Rows:
-    """Yield what the messages of a step state, or in place of that what its metadata states.
-
-    What the metadata does not state is taken from the messages.
-    """
-    noted = None if step.kind == "entry" else usage_of_metadata(step.metadata)
-    if noted is not None:
-        total = sum((usage for _, usage in stated), Usage())
-        own = {name: one for name, one in asdict(noted).items() if one is not None}
-        stated = [(place, replace(total, **own))]
-    for shared, usage in stated:
+    """Yield the usages of a step; the metadata of an entry is that of its message."""
+    metadata = {} if step.kind == "entry" else step.metadata
+    for shared, usage in usages_of_step(metadata, place, stated):
         yield "usage", shared | _columns_of(usage)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from memalchemy._json_types import are_equal
 from memalchemy.codec.foreign_msgpack import EMPTY, plain_tree
 from memalchemy.codec.values import pointer
 from memalchemy.contracts import Diff, Packed
@@ -30,7 +31,7 @@ def _compare(a: Any, b: Any, path: str, found: Diff) -> None:
         if isinstance(a, (list, tuple)):
             _compare_items(dict(enumerate(a)), dict(enumerate(b)), path, found)
             return
-        if a == b or (a != a and b != b):  # noqa: PLR0124 - NaN, of any type
+        if are_equal(a, b) or not (are_equal(a, a) or are_equal(b, b)):  # NaN, of any type
             return
     if isinstance(a, Packed) or isinstance(b, Packed):
         inside = _unpacked(a), _unpacked(b)

@@ -6,19 +6,16 @@ obeying what they contain.
 
 from __future__ import annotations
 
-import base64
 import csv
 import io
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, is_dataclass
-from datetime import UTC, date, datetime, time
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from memalchemy.contracts import Packed, plain_number
+from memalchemy._json_types import to_json_types
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -90,51 +87,6 @@ def _to_csv_field(value: Any) -> Any:
     if value is None or (isinstance(value, (str, int, float)) and not isinstance(value, bool)):
         return value
     return format_json(value, indent=None)
-
-
-def to_json_types(value: Any) -> Any:
-    """Convert *value* to JSON's types, for reading.
-
-    Dates become text, bytes base64, sets sorted lists, and what a framework has packed its content
-    where the format is known. Any other value, such as a duration, becomes what ``str`` says of it.
-    """
-    if value is None or isinstance(value, (str, int)):
-        return value
-    if isinstance(value, Mapping):
-        return {_to_json_key(key): to_json_types(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [to_json_types(item) for item in value]
-    if isinstance(value, (set, frozenset)):
-        return sorted((to_json_types(item) for item in value), key=lambda item: json.dumps(item))
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return base64.b64encode(value).decode("ascii")
-    if isinstance(value, (date, time)):
-        return value.isoformat()
-    if type(value).__module__ == "numpy":
-        number = plain_number(value)
-        return str(value) if number is value else to_json_types(number)
-    if isinstance(value, Packed):
-        return _unpack_framework_value(value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return to_json_types(asdict(value))
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    return str(value)
-
-
-def _to_json_key(key: Any) -> str:
-    plain = to_json_types(key)
-    return plain if isinstance(plain, str) else str(key)
-
-
-def _unpack_framework_value(value: Packed) -> Any:
-    from memalchemy.codec.foreign_msgpack import plain_tree
-
-    content = plain_tree(value)
-    if not isinstance(content, Packed):
-        return to_json_types(content)
-    # An unknown format without bytes stands for no value.
-    return {"format": value.format, "data": to_json_types(value.data)} if value.data else None
 
 
 def format_size(number: float) -> str:

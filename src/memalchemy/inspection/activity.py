@@ -10,6 +10,7 @@ from datetime import datetime
 from heapq import merge
 from typing import Any
 
+from memalchemy._json_types import to_json_types
 from memalchemy.checkpoints import load
 from memalchemy.contracts import MAX_LIMIT, CheckpointInfo
 from memalchemy.errors import NotFound
@@ -67,7 +68,7 @@ class Activity:
     again; removals and edits of entries are not seen. Rows of several namespaces are merged by the
     time at which they were stored.
 
-    A record has the fields ``kind``, ``thread_id``, ``namespace``, ``position`` and
+    A record is plain JSON, with ``kind``, ``thread_id``, ``namespace``, ``position`` and
     ``occurred_at``. Its kind is
 
     - ``step``, with the fields of a checkpoint, the ``messages`` that it ``added`` (the newest 100)
@@ -267,10 +268,12 @@ class Activity:
             }
             if write.channel == INTERRUPT:
                 for interrupt in interrupts_of_write(write.value):
-                    yield {"kind": "interrupt", **shared, **interrupt, "answered": False}
+                    asked = interrupt | {"value": to_json_types(interrupt["value"])}
+                    yield {"kind": "interrupt", **shared, **asked, "answered": False}
             else:
                 place = {"channel": write.channel, "index": write.index}
-                yield {"kind": "write", **shared, **place, "value": unwrapped(write.value)}
+                value = to_json_types(unwrapped(write.value))
+                yield {"kind": "write", **shared, **place, "value": value}
 
 
 def _mark_answered(records: Iterable[Record]) -> None:

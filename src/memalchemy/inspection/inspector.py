@@ -69,8 +69,8 @@ class Inspector:
         self.db: Database = check_database(db, self)
         self._store = Store(db, refresh_ttl=False)
         self._states = States(db, cache_bytes)
-        self._summaries = ThreadSummaries(self._states)
         self._digests = StepDigests(self._states)
+        self._summaries = ThreadSummaries(self._states, self._digests)
         self._storage = StorageMeter(db)
 
     # --- The database -----------------------------------------------------------------------------
@@ -147,7 +147,9 @@ class Inspector:
         ``agent`` and ``user``, ``messages``, ``errors``, tokens and cost, ``waiting`` with what is
         ``asked``, and ``happened_at``, the time of its newest step or entry, which an import keeps.
         They come from its newest state of up to 1 MiB, or its newest 300 entries: ``problem`` says
-        why there are none, and ``partial`` that there are more.
+        why there are none, and ``partial`` that there are more. What the metadata of its newest 300
+        steps states of tokens and cost takes precedence over what messages state; if that of the
+        newest 20 states nothing, no others are looked at.
 
         No index has what threads hold. With *sort* or a filter a page looks through at most 500
         threads, in the order of their last writes, and sorts those: ``looked`` is their number, and
@@ -191,7 +193,8 @@ class Inspector:
         """Return tokens, cost and calls of tools by day, for 500 threads at a time.
 
         The first page is that of the threads written last. Messages without a time count on the day
-        of their thread's newest step. ``unread`` says how many threads were not read, and why.
+        of their thread's newest step. ``unread`` says how many threads were not read, and why;
+        ``partial``, of how many only the newest entries or steps were summed up.
         """
         return await sum_use(self._summaries, framework=framework, cursor=cursor)
 
@@ -244,8 +247,8 @@ class Inspector:
 
         The messages of a state are looked for in whatever form a framework keeps it. A log of
         entries, or a thread whose newest state has no messages, is shown entry by entry; the index
-        of an entry is its position. With *whole* no text is cut, and arguments and values are plain
-        values in the place of trees.
+        of an entry is its position. With *whole* no text is cut, and arguments and values are JSON
+        in the place of trees: dates and decimals are texts, bytes base64, sets sorted lists.
         """
         return await read_transcript(
             self._states,

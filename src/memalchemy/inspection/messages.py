@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from memalchemy._json_types import to_json_types
 from memalchemy.adapters import Path, views_of
 from memalchemy.inspection.tree import preview, tree
 from memalchemy.stored_messages import (
@@ -25,15 +26,13 @@ _BOOKKEEPING = ("~", "__")
 """Beginnings of keys of a state that are nobody's words."""
 
 
-def message(
-    index: int, value: Any, occurred_at: datetime | None = None, *, whole: bool = False
-) -> Message:
-    """Return a message, or any other entry, as a record.
+def stored_message(index: int, value: Any, occurred_at: datetime | None = None) -> Message:
+    """Return a message, or any other entry, as a record with nothing cut.
 
-    What is no message has the role ``""`` and the field ``value``, a tree. Without *occurred_at*
-    the time is the one that the message itself states, if it does. ``usage`` has what an answer
-    states about its model, tokens, cost and latency, under `memalchemy.usage.USAGE_KEYS`. With
-    *whole* nothing is cut, and arguments and ``value`` are plain values in the place of trees.
+    What is no message has the role ``""`` and the field ``value``. That and the arguments of calls
+    are as they are stored, of any type. Without *occurred_at* the time is the one that the message
+    itself states, if it does. ``usage`` has what an answer states about its model, tokens, cost and
+    latency, under `memalchemy.usage.USAGE_KEYS`.
     """
     given = unwrapped(value)
     record: Message = {"index": index, **message_record(given, occurred_at)}
@@ -41,12 +40,26 @@ def message(
     usage = usage_of(given) if answers else None
     record["usage"] = None if usage is None else usage.as_metadata()
     if not record["role"]:
-        record["text"], record["value"] = preview(given), given if whole else tree(given)
+        record["text"], record["value"] = preview(given), given
+    return record
+
+
+def message(
+    index: int, value: Any, occurred_at: datetime | None = None, *, whole: bool = False
+) -> Message:
+    """Return a `stored_message` as plain JSON: arguments and ``value`` are trees, texts are cut.
+
+    With *whole* nothing is cut, and they are what `to_json_types` makes of them.
+    """
+    record = stored_message(index, value, occurred_at)
+    form = to_json_types if whole else tree
+    for call in record["calls"]:
+        call["arguments"] = form(call["arguments"])
+    if "value" in record:
+        record["value"] = form(record["value"])
     if whole:
         return record
     record["truncated"] = False
-    for call in record["calls"]:
-        call["arguments"] = tree(call["arguments"])
     for holder in (record, *record["results"]):
         for name in ("text", "thought"):
             text = holder.get(name)

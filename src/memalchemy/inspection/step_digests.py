@@ -9,18 +9,19 @@ from hashlib import blake2b
 from typing import Any
 
 from memalchemy._cache import BoundedCache
+from memalchemy._json_types import spell_value
 from memalchemy.adapters import views_of
 from memalchemy.checkpoints import listing
 from memalchemy.contracts import CheckpointInfo
 from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted
 from memalchemy.inspection._records import Record, time
-from memalchemy.inspection.messages import message
+from memalchemy.inspection.messages import stored_message
 from memalchemy.inspection.states import States, checkpointer_of
 from memalchemy.inspection.tree import preview
 from memalchemy.log import Log
 from memalchemy.log.scan import run_query
 from memalchemy.stored_messages import messages_of, unwrapped
-from memalchemy.usage import Usage, response_id, usage_of_metadata
+from memalchemy.usage import Usage, response_id, usages_of_step
 
 BYTES = 32 * 1024 * 1024
 """Bytes of the states that are read for the digests of one page."""
@@ -32,6 +33,10 @@ TEXT = 120
 """Characters of what a step said."""
 NODE_KEYS = ("node",)
 """Keys of a step's metadata that name the node which ran."""
+
+
+Place = tuple[bytes, int]
+"""The hash of a message of a state, and the number that tells it from equal ones before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,8 @@ class StepDigest:
         added: the number of messages that are not in its parent.
         role, text: of the last of these.
         tools: the names of the tools that were called.
-        usage: what its answers took, or what its metadata says.
+        usage: what its metadata says that it took, and for the rest its answers.
+        answers: the places of the added messages that state a usage.
         marks: a hash of each message of its state.
     """
 
@@ -65,6 +71,7 @@ class StepDigest:
     tools: tuple[str, ...]
     errors: int
     usage: Usage
+    answers: frozenset[Place]
     marks: tuple[bytes, ...]
 
     def as_record(self) -> Record:
@@ -89,16 +96,19 @@ class StepDigests:
         self._kept: BoundedCache[Any, StepDigest] = BoundedCache(KEPT)
 
     async def read(
-        self, log: Log, infos: Sequence[CheckpointInfo]
+        self, log: Log, infos: Sequence[CheckpointInfo], *, most: int | None = None
     ) -> tuple[dict[str, StepDigest], str | None]:
         """Return the digests of steps by their ids: of the first whose states are not too large.
 
         If the states cannot be read, the second value names the error; the steps themselves can.
+
+        Args:
+            most: the bytes of the states that are read, by default `BYTES`.
         """
         found: dict[str, StepDigest] = {}
         problem: str | None = None
         wanted: list[CheckpointInfo] = []
-        budget = BYTES
+        budget = BYTES if most is None else most
         for info in infos:
             if (known := self._kept.get(_key(log, info))) is not None:
                 found[info.checkpoint_id] = known
@@ -169,7 +179,7 @@ def _of(contents: Mapping[str, _Content], step: str | None) -> _Content | None:
 
 def _origins(line: Sequence[tuple[CheckpointInfo, StepDigest]]) -> list[Record | None]:
     """Return the step with which each message of the first of *line* came, the newest first."""
-    places = [_numbered(digest.marks) for _, digest in line]
+    places = [numbered(digest.marks) for _, digest in line]
     oldest_is_first = line[-1][0].parent_id is None
     found: list[Record | None] = []
     for place in places[0]:
@@ -190,14 +200,14 @@ def _origins(line: Sequence[tuple[CheckpointInfo, StepDigest]]) -> list[Record |
     return found
 
 
-def _numbered(marks: Sequence[bytes]) -> dict[tuple[bytes, int], None]:
+def numbered(marks: Sequence[bytes]) -> dict[Place, None]:
     """Return marks with the numbers that tell equal ones apart, in their order."""
     counts: dict[bytes, int] = {}
-    numbered: dict[tuple[bytes, int], None] = {}
+    places: dict[Place, None] = {}
     for mark in marks:
         counts[mark] = counts.get(mark, 0) + 1
-        numbered[mark, counts[mark]] = None
-    return numbered
+        places[mark, counts[mark]] = None
+    return places
 
 
 def _key(log: Log, info: CheckpointInfo) -> tuple[Any, ...]:
@@ -210,27 +220,35 @@ def _content(state: Any, namespace: Sequence[str]) -> _Content:
     hidden = tuple(sign for view in views_of(namespace) for sign in view.bookkeeping)
     own = state.items() if isinstance(state, dict) else ()
     return _Content(
-        tuple(map(_mark, messages)),
+        marks_of(messages),
         messages,
         {name: unwrapped(one) for name, one in own if hidden and str(name).startswith(hidden)},
     )
 
 
+def marks_of(messages: Sequence[Any]) -> tuple[bytes, ...]:
+    """Return a hash of each message."""
+    return tuple(map(_mark, messages))
+
+
 def _mark(value: Any) -> bytes:
-    return blake2b(repr(value).encode("utf-8", "replace"), digest_size=8).digest()
+    return blake2b(spell_value(value), digest_size=8).digest()
 
 
 def _digest(info: CheckpointInfo, content: _Content, parent: _Content | None) -> StepDigest:
-    known = set() if parent is None else set(_numbered(parent.marks))
+    places = list(numbered(content.marks))
+    known = set() if parent is None else set(numbered(parent.marks))
     if parent is None and info.parent_id is not None:  # deleted: all but the last are known
-        known = set(list(_numbered(content.marks))[:-1])
-    new = [at for at, place in enumerate(_numbered(content.marks)) if place not in known]
-    records = [message(at, content.messages[at], whole=True) for at in new]
+        known = set(places[:-1])
+    new = [at for at, place in enumerate(places) if place not in known]
+    records = [stored_message(at, content.messages[at]) for at in new]
+    answered = [at for at, one in zip(new, records, strict=True) if one["usage"] is not None]
     usages: dict[Any, Usage] = {}
     for at, one in zip(new, records, strict=True):
         if one["usage"] is not None:
-            usages[response_id(unwrapped(content.messages[at])) or at] = Usage(**one["usage"])
-    usage = sum(usages.values(), Usage()) if usages else usage_of_metadata(info.metadata) or Usage()
+            answer = response_id(unwrapped(content.messages[at])) or at
+            usages.setdefault(answer, Usage(**one["usage"]))
+    counted = usages_of_step(info.metadata, None, [(None, one) for one in usages.values()])
     last = records[-1] if records else None
     calls = [call["name"] or "tool" for one in records for call in one["calls"]]
     results = [result for one in records for result in one["results"]]
@@ -245,7 +263,8 @@ def _digest(info: CheckpointInfo, content: _Content, parent: _Content | None) ->
         text=preview(text, TEXT) if text else None,
         tools=tuple(dict.fromkeys(calls)),
         errors=sum(one["error"] for one in results),
-        usage=usage,
+        usage=sum((one for _, one in counted), Usage()),
+        answers=frozenset(places[at] for at in answered),
         marks=content.marks,
     )
 

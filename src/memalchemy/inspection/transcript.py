@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from memalchemy._json_types import are_equal, to_json_types
 from memalchemy.codec.search_text import joined_texts
 from memalchemy.codec.snippets import found_words
 from memalchemy.codec.tokens import Term
@@ -242,7 +243,7 @@ def _common_beginning(loaded: LoadedState, parent: LoadedState | None) -> int:
         return max(len(messages) - 1, 0)
     known = [] if parent.found is None else parent.found[1]
     pairs = zip(messages, known, strict=False)
-    differs = (at for at, (one, other) in enumerate(pairs) if one != other)
+    differs = (at for at, (one, other) in enumerate(pairs) if not are_equal(one, other))
     return next(differs, min(len(messages), len(known)))
 
 
@@ -259,7 +260,7 @@ def _page_of_added_messages(
         "first": first,
         "messages": [message(at, messages[at], whole=whole) for at in range(first, len(messages))],
         "waiting": [
-            one if whole else one | {"value": tree(one["value"])}
+            one | {"value": to_json_types(one["value"]) if whole else tree(one["value"])}
             for one in interrupts_of_state(loaded.state, info.namespace)
         ],
     }

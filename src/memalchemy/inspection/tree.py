@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 from uuid import UUID
 
+from memalchemy._json_types import spell_value
 from memalchemy.codec.foreign_msgpack import ForeignObject
 from memalchemy.contracts import Packed
 from memalchemy.errors import InvalidArgument, NotFound
@@ -98,7 +99,7 @@ def _member(value: Any, key: str) -> Any:
 
 def _sort_members(members: Any) -> list[Any]:
     """Return a set in an order that is the same in every process."""
-    return sorted(members, key=lambda one: (type(one).__name__, repr(one)))
+    return sorted(members, key=lambda one: (type(one).__name__, spell_value(one)))
 
 
 def _named_members(value: Any) -> Iterator[tuple[str, Any]]:

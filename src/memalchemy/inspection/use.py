@@ -53,6 +53,7 @@ async def sum_use(
             for agent, (threads, answers, usage) in agents.items()
         ],
         "looked": len(page.heads),
+        "partial": sum(summary.is_partial for summary in read.values()),
         "unread": [{"problem": name, "threads": count} for name, count in sorted(unread.items())],
         "next": None if page.next is None else encode_cursor(_USE, page.next),
     }

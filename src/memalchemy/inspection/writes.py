@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from memalchemy._json_types import to_json_types
 from memalchemy.adapters import views_of
 from memalchemy.checkpoints import load
 from memalchemy.contracts import CheckpointInfo, PendingWrite
@@ -58,13 +59,14 @@ async def read_pending_writes(
 async def read_interrupts(
     states: States, thread_id: str, namespace: Iterable[str] = (), *, at: str | None = None
 ) -> list[Record]:
-    """Return the interrupts that a checkpoint waits with: their ids and whole values."""
+    """Return the interrupts that a checkpoint waits with: their ids and whole values as JSON."""
     log = log_of(states.db, thread_id, namespace)
-    return await read_interrupts_of(states, log, await states.require_checkpoint(log, at))
+    found = await read_interrupts_of(states, log, await states.require_checkpoint(log, at))
+    return [one | {"value": to_json_types(one["value"])} for one in found]
 
 
 async def read_interrupts_of(states: States, log: Log, info: CheckpointInfo) -> list[Record]:
-    """Return the interrupts that a checkpoint of a log waits with, as `read_interrupts` does."""
+    """Return the interrupts that a checkpoint of a log waits with; values are as stored."""
     found = await checkpointer_of(states.db, log).get_writes(log.thread_id, info.checkpoint_id)
     return await _list_interrupts(states, log, info, found)
 

@@ -2153,7 +2153,9 @@ class Inspector:
         ``agent`` and ``user``, ``messages``, ``errors``, tokens and cost, ``waiting`` with what is
         ``asked``, and ``happened_at``, the time of its newest step or entry, which an import keeps.
         They come from its newest state of up to 1 MiB, or its newest 300 entries: ``problem`` says
-        why there are none, and ``partial`` that there are more.
+        why there are none, and ``partial`` that there are more. What the metadata of its newest 300
+        steps states of tokens and cost takes precedence over what messages state; if that of the
+        newest 20 states nothing, no others are looked at.
 
         No index has what threads hold. With *sort* or a filter a page looks through at most 500
         threads, in the order of their last writes, and sorts those: ``looked`` is their number, and
@@ -2209,15 +2211,16 @@ class Inspector:
 
         The messages of a state are looked for in whatever form a framework keeps it. A log of
         entries, or a thread whose newest state has no messages, is shown entry by entry; the index
-        of an entry is its position. With *whole* no text is cut, and arguments and values are plain
-        values in the place of trees.
+        of an entry is its position. With *whole* no text is cut, and arguments and values are JSON
+        in the place of trees: dates and decimals are texts, bytes base64, sets sorted lists.
         """
 
     def use(self, framework: str = "", *, cursor: str | None = None) -> Record:
         """Return tokens, cost and calls of tools by day, for 500 threads at a time.
 
         The first page is that of the threads written last. Messages without a time count on the day
-        of their thread's newest step. ``unread`` says how many threads were not read, and why.
+        of their thread's newest step. ``unread`` says how many threads were not read, and why;
+        ``partial``, of how many only the newest entries or steps were summed up.
         """
 
     def writes(

@@ -26,7 +26,7 @@ from memalchemy.contracts import (
 )
 from memalchemy.errors import AnsweredByWordsWarning, Conflict, InvalidArgument
 from memalchemy.events import operation
-from memalchemy.http import operations
+from memalchemy.http import operations, wire
 from memalchemy.http._offload import offload
 from memalchemy.http.client._client import (
     RemoteClient,
@@ -281,7 +281,7 @@ class HTTPStore(RemoteClient):
         Raises:
             ValueError: the filter is empty: `clear_namespace` deletes everything.
         """
-        body = {"filter": dict(filter), "prefix": prefix}
+        body = {"filter": wire.encode_filter(filter) or {}, "prefix": prefix}
         return await self._server.count(operations.store_delete_matching(namespace, body=body))
 
     async def forget_namespace(self, namespace: Namespace) -> int:
@@ -392,7 +392,7 @@ class HTTPStore(RemoteClient):
             "limit": check_limit(limit),
             "prefix": prefix,
             "mode": mode,
-            "filter": None if filter is None else dict(filter),
+            "filter": wire.encode_filter(filter),
             "offset": check_limit(offset, "offset"),
             "threshold": threshold,
             "embedding": _to_floats(embedding),

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from memalchemy.contracts import ItemOrder, Match, SearchMode
-from memalchemy.filters import Filter
+from memalchemy.http import wire
 from memalchemy.http.server._limits import MAX_RESULTS, Limits
 from memalchemy.keys import MAX_ENTRY_KEY_CHARACTERS, MAX_ID_CHARACTERS
 from memalchemy.search.vectors import check_vector
@@ -76,11 +76,6 @@ def _check_length_of_list(value: list[Any], info: ValidationInfo[Limits]) -> lis
     return value
 
 
-def _check_filter(value: dict[str, Any]) -> dict[str, Any]:
-    Filter.parse(value)
-    return value
-
-
 def _check_vector(value: list[float]) -> list[float]:
     check_vector(value)
     return value
@@ -106,6 +101,11 @@ Tree = Annotated[
     WithJsonSchema({"type": "object", "additionalProperties": True}),
 ]
 Value = Annotated[Any, WithJsonSchema({"description": "Any JSON, with tags for what JSON lacks."})]
+ItemFilter = Annotated[
+    Tree,
+    AfterValidator(wire.decode_filter),
+    Field(description="Its operands are any JSON, with tags for what JSON lacks."),
+]
 Vector = Annotated[
     list[float], Field(min_length=1, max_length=16_000), AfterValidator(_check_vector)
 ]
@@ -529,9 +529,7 @@ class PutItemsBody(NamingNamespaces):
 
 
 class DeleteMatchingBody(Schema):
-    filter: Annotated[
-        Tree, AfterValidator(_check_filter), Field(json_schema_extra={"minProperties": 1})
-    ]
+    filter: Annotated[ItemFilter, Field(json_schema_extra={"minProperties": 1})]
     prefix: Annotated[bool, Field(description="Namespaces below this one, too.")] = False
 
 
@@ -562,7 +560,7 @@ class SearchItemsBody(Schema):
     prefix: bool = False
     mode: SearchMode = "text"
     match: WordMatch = "any"
-    filter: Annotated[Tree, AfterValidator(_check_filter)] | None = None
+    filter: ItemFilter | None = None
     limit: Limit = 10
     offset: Limit = 0
     threshold: Share | None = None

@@ -76,6 +76,7 @@ GIVEN: dict[str, Any] = {
     "message": MESSAGE | {"role": "assistant", "tool_calls": [CALLS]},
     "messages": [MESSAGE],
     "metadata": {"m": 1},
+    "metadata_filter": {"m": 1},
     "mmr": 0.5,
     "mode": "hybrid",
     "model": "small",

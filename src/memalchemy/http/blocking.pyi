@@ -789,13 +789,17 @@ class HTTPStore:
         query_embedding: Sequence[float],
         limit: int = 10,
         threshold: float | None = None,
+        metadata_filter: Mapping[str, Any] | None = None,
         *,
         filter: Mapping[str, Any] | None = None,
         offset: int = 0,
         prefix: bool = False,
         model: str | None = None,
     ) -> list[SearchHit]:
-        """Return items by the nearness of their vectors, the nearest first."""
+        """Return items by the nearness of their vectors, the nearest first.
+
+        *filter* applies to value and metadata, *metadata_filter* to the metadata alone.
+        """
 
     def sweep(self) -> int:
         """Delete the items that have expired; return their number."""

@@ -30,6 +30,7 @@ from memalchemy.contracts import (
     State,
     StorageStats,
     Unset,
+    check_flag,
     check_limit,
     check_time,
 )
@@ -408,13 +409,12 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         query = {
             "thread_id": None if thread_id is None else check_thread_id(thread_id),
             "pattern": pattern,
-            "below": bool(below),
+            "below": check_flag(below, "below"),
         }
+        most = check_limit(limit)
         request = operations.list_all_logs(query=query)
         await self._server.require(request.operation, "list_logs")
-        return await self._server.all_pages(
-            request, "logs", wire.decode_log_info, check_limit(limit)
-        )
+        return await self._server.all_pages(request, "logs", wire.decode_log_info, most)
 
     async def namespaces(self, thread_id: str) -> list[tuple[str, ...]]:
         """Return the namespaces in which the thread has a checkpoint."""

@@ -13,8 +13,9 @@ from memalchemy.conversations.tool_exchange import ToolExchange
 from memalchemy.http import operations, wire
 from memalchemy.http.client._client import (
     RemoteClient,
-    given,
     lifetime_seconds,
+    log_bound,
+    log_version,
     words_to_match,
 )
 from memalchemy.http.client._remote import RemoteServer
@@ -79,7 +80,7 @@ class HTTPConversation(RemoteClient):
             "messages": [
                 {"message": record} | mark for record, mark in zip(records, marks, strict=True)
             ],
-            "expected_version": given(expected_version),
+            "expected_version": log_version(expected_version),
             "ttl": lifetime_seconds(ttl),
         }
         request = operations.conversation_add(*self._place, body=body)
@@ -97,7 +98,9 @@ class HTTPConversation(RemoteClient):
         """
         if after is not None and limit is not None:
             raise ValueError("give after= or limit=, not both")
-        query = {"after": after} if limit is None else {"newest_first": True}
+        query: dict[str, Any] = (
+            {"after": log_bound(after, "after")} if limit is None else {"newest_first": True}
+        )
         request = operations.conversation_messages(*self._place, query=query)
         found = await self._server.all_pages(request, "messages", _decode_message, limit)
         return found if limit is None else found[::-1]

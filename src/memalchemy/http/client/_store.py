@@ -22,7 +22,9 @@ from memalchemy.contracts import (
     Seconds,
     StoreItem,
     Unset,
+    check_flag,
     check_limit,
+    check_position,
 )
 from memalchemy.errors import AnsweredByWordsWarning, Conflict, InvalidArgument
 from memalchemy.events import operation
@@ -30,13 +32,14 @@ from memalchemy.http import operations, wire
 from memalchemy.http._offload import offload
 from memalchemy.http.client._client import (
     RemoteClient,
-    given,
     lifetime_seconds,
     words_to_match,
 )
 from memalchemy.http.client._remote import RemoteServer
 from memalchemy.keys import check_list, check_name, check_namespace, encode_namespace
 from memalchemy.metadata import check_metadata
+from memalchemy.search.hybrid import check_fraction, check_threshold
+from memalchemy.store.compare_and_swap import check_expected
 
 Namespace = Sequence[str]
 
@@ -76,14 +79,13 @@ class HTTPStore(RemoteClient):
             Conflict: the item is not as expected.
             NotSerialisable, TooLarge: value, metadata, key or namespace cannot be stored.
         """
+        check_expected(expected_version)
         body: dict[str, Any] = {
             "value": await offload([value], lambda: jsonable(value)),
             "metadata": check_metadata(metadata),
             "embedding": _to_floats(embedding),
             "ttl": lifetime_seconds(ttl),
-        }
-        if expected_version is not UNSET:
-            body["expected_version"] = expected_version
+        } | _expected(expected_version)
         with operation("store.put"), _conflicts_with_items():
             answer = await self._server.call(operations.store_put(namespace, key, body=body))
         return answer.value("version", int)
@@ -187,13 +189,13 @@ class HTTPStore(RemoteClient):
         Raises:
             Conflict: the item is not at *expected_version*.
         """
-        body = {
-            "embedding": _to_floats(embedding),
-            "model": model,
-            "expected_version": given(expected_version),
-        }
+        check_expected(expected_version, or_item=False)
+        body: dict[str, Any] = {"embedding": _to_floats(embedding), "model": model}
+        # Here null says that no version is expected. No item is at version 0.
+        body |= _expected(0 if expected_version is None else expected_version)
         request = operations.store_put_embedding(namespace, key, body=body)
-        return await self._server.find(request) is not None
+        with _conflicts_with_items():
+            return await self._server.find(request) is not None
 
     async def get_embedding(
         self,
@@ -281,7 +283,12 @@ class HTTPStore(RemoteClient):
         Raises:
             ValueError: the filter is empty: `clear_namespace` deletes everything.
         """
-        body = {"filter": wire.encode_filter(filter) or {}, "prefix": prefix}
+        tree = wire.encode_filter(filter)
+        if not tree:
+            raise InvalidArgument(
+                "the filter is empty: it would accept every item of the namespace"
+            )
+        body = {"filter": tree, "prefix": check_flag(prefix, "prefix")}
         return await self._server.count(operations.store_delete_matching(namespace, body=body))
 
     async def forget_namespace(self, namespace: Namespace) -> int:
@@ -303,21 +310,23 @@ class HTTPStore(RemoteClient):
         Raises:
             Conflict: the item is not at *expected_version*.
         """
-        query = {"expected_version": given(expected_version)}
+        check_expected(expected_version, of_delete=True)
+        query = _expected(expected_version)
         with operation("store.delete"), _conflicts_with_items():
             answer = await self._server.find(operations.store_delete(namespace, key, query=query))
         return answer is not None
 
     async def clear_namespace(self, namespace: Namespace, *, prefix: bool = False) -> int:
         """Delete all items of the namespace, with *prefix* also those below it; return how many."""
-        request = operations.store_clear(namespace, query={"below": bool(prefix)})
+        request = operations.store_clear(namespace, query={"below": check_flag(prefix, "prefix")})
         return await self._server.count(request)
 
     async def list_keys(
         self, namespace: Namespace, limit: int = 100, *, prefix: str | None = None
     ) -> list[str]:
         """Return keys of exactly this namespace, in code point order, at most *limit*."""
-        request = operations.store_list_keys(namespace, query={"prefix": prefix})
+        query = {"prefix": None if prefix is None else check_name(prefix, "prefix")}
+        request = operations.store_list_keys(namespace, query=query)
         return await self._server.all_pages(request, "keys", str, check_limit(limit))
 
     async def list_items(
@@ -329,14 +338,18 @@ class HTTPStore(RemoteClient):
         order: ItemOrder = "newest",
     ) -> list[StoreItem]:
         """Return items of the namespace, with *prefix* also of those below it, at most *limit*."""
-        request = operations.store_list(namespace, query={"order": order, "below": bool(prefix)})
+        request = operations.store_list(
+            namespace, query={"order": order, "below": check_flag(prefix, "prefix")}
+        )
         return await self._server.all_pages(request, "items", _decode_item, check_limit(limit))
 
     async def iter_items(
         self, namespace: Namespace, *, prefix: bool = False, order: ItemOrder = "newest"
     ) -> AsyncGenerator[StoreItem]:
         """Yield all items of the namespace, with *prefix* also of those below it, page by page."""
-        request = operations.store_list(namespace, query={"order": order, "below": bool(prefix)})
+        request = operations.store_list(
+            namespace, query={"order": order, "below": check_flag(prefix, "prefix")}
+        )
         async with aclosing(self._server.pages(request, "items", _decode_item, None)) as pages:
             async for some in pages:
                 for item in some:
@@ -346,7 +359,8 @@ class HTTPStore(RemoteClient):
         self, namespace: Namespace, *, prefix: str | None = None
     ) -> AsyncGenerator[str]:
         """Yield all keys of exactly this namespace, in code point order, page by page."""
-        request = operations.store_list_keys(namespace, query={"prefix": prefix})
+        query = {"prefix": None if prefix is None else check_name(prefix, "prefix")}
+        request = operations.store_list_keys(namespace, query=query)
         async with aclosing(self._server.pages(request, "keys", str, None)) as pages:
             async for some in pages:
                 for key in some:
@@ -354,7 +368,7 @@ class HTTPStore(RemoteClient):
 
     async def count(self, namespace: Namespace, *, prefix: bool = False) -> int:
         """Count the items of the namespace, with *prefix* also those below it."""
-        request = operations.store_count(namespace, query={"below": bool(prefix)})
+        request = operations.store_count(namespace, query={"below": check_flag(prefix, "prefix")})
         return await self._server.count(request)
 
     async def list_namespaces(
@@ -387,10 +401,13 @@ class HTTPStore(RemoteClient):
         The modes ``vector`` and ``hybrid`` need the vector of the query as *embedding*, unless
         *alpha* is 0.
         """
+        check_threshold(threshold)
+        check_fraction(alpha, "alpha")
+        check_fraction(mmr, "mmr")
         body = {
             "query": query,
             "limit": check_limit(limit),
-            "prefix": prefix,
+            "prefix": check_flag(prefix, "prefix"),
             "mode": mode,
             "filter": wire.encode_filter(filter),
             "offset": check_limit(offset, "offset"),
@@ -412,20 +429,27 @@ class HTTPStore(RemoteClient):
         query_embedding: Sequence[float],
         limit: int = 10,
         threshold: float | None = None,
+        metadata_filter: Mapping[str, Any] | None = None,
         *,
         filter: Mapping[str, Any] | None = None,
         offset: int = 0,
         prefix: bool = False,
         model: str | None = None,
     ) -> list[SearchHit]:
-        """Return items by the nearness of their vectors, the nearest first."""
+        """Return items by the nearness of their vectors, the nearest first.
+
+        *filter* applies to value and metadata, *metadata_filter* to the metadata alone.
+        """
+        filters = [filter] if filter else []
+        if metadata_filter:
+            filters.append({"$metadata": metadata_filter})
         return await self.search(
             namespace,
             None,
             limit,
             prefix=prefix,
             mode="vector",
-            filter=filter,
+            filter={"$and": filters} if filters else None,
             offset=offset,
             threshold=threshold,
             embedding=query_embedding,
@@ -457,6 +481,15 @@ def _conflicts_with_items() -> Iterator[None]:
 
 def _decode_embedding(tree: Mapping[str, Any]) -> list[float]:
     return [float(part) for part in tree["embedding"]]
+
+
+def _expected(version: int | Unset | None) -> dict[str, Any]:
+    """Return the fields that say at which version an item is expected; none without one."""
+    if isinstance(version, Unset):
+        return {}
+    if version is None:
+        return {"expected_version": None}
+    return {"expected_version": check_position(version, "expected_version")}
 
 
 def _to_floats(given: Sequence[float] | None) -> list[float] | None:

@@ -119,7 +119,7 @@ Limit = Annotated[
 PageSize = Annotated[
     int, Field(ge=0, le=500), BeforeValidator(_parse_number), AfterValidator(_check_at_most_results)
 ]
-ExpectedVersion = Annotated[int, Field(ge=1, lt=2**63), BeforeValidator(_parse_number)]
+ExpectedVersion = Annotated[int, Field(gt=-(2**63), lt=2**63), BeforeValidator(_parse_number)]
 KeepCount = Annotated[int, Field(ge=1, lt=2**31), BeforeValidator(_parse_number)]
 Days = Annotated[float, Field(ge=0, lt=365_000)]
 Seconds = Annotated[float, Field(gt=0, lt=365_000 * 86_400, description="Seconds.")]

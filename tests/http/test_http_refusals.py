@@ -39,6 +39,7 @@ CHECKED = {
     "alpha",
     "before",
     "below",
+    "embedding",
     "expected_version",
     "filter",
     "limit",
@@ -47,6 +48,7 @@ CHECKED = {
     "position",
     "positions",
     "prefix",
+    "query_embedding",
     "threshold",
 }
 """Parameters whose values the clients check themselves."""

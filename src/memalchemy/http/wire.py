@@ -160,6 +160,7 @@ def encode_info(info: Mapping[str, Any]) -> dict[str, Any]:
 def decode_info(tree: Mapping[str, Any]) -> Any:
     """Return the mapping that `encode_info` encoded."""
     info = dict(tree) | {name: datetime.fromisoformat(tree[name]) for name in _TIMES}
+    info["namespace"] = tuple(tree["namespace"])
     return info | {"data": decode_state_tree(tree["data"])} if "data" in tree else info
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from memalchemy.codec.values import jsonable
 from memalchemy.contracts import UNSET, Match, Seconds, Unset, check_limit, check_time
 from memalchemy.conversations import MessageHit
+from memalchemy.conversations.conversation import parse_messages
 from memalchemy.conversations.tool_exchange import ToolExchange
 from memalchemy.http import operations, wire
 from memalchemy.http.client._client import (
@@ -68,13 +69,14 @@ class HTTPConversation(RemoteClient):
         """Add messages, all or none, and return their positions.
 
         A message is a `Message`, a dict in OpenAI's format, or an object with role and content. A
-        list of messages is accepted as well. It is repeated if its answer is lost, and done once.
+        list of messages is accepted as well. Two texts are a message of the user and the
+        assistant's answer. It is repeated if its answer is lost, and done once.
 
         Raises:
             TypeError, ValueError: one of them is not a message; nothing was added.
             NotSerialisable, TooLarge, Conflict: as `memalchemy.Conversation.add`.
         """
-        records = _encode_messages(messages)
+        records = _encode_messages(parse_messages(messages))
         marks = keys_and_times(len(records), keys, occurred_at)
         body = {
             "messages": [

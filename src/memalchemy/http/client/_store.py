@@ -39,7 +39,9 @@ from memalchemy.http.client._remote import RemoteServer
 from memalchemy.keys import check_list, check_name, check_namespace, encode_namespace
 from memalchemy.metadata import check_metadata
 from memalchemy.search.hybrid import check_fraction, check_threshold
+from memalchemy.search.vectors import check_vector
 from memalchemy.store.compare_and_swap import check_expected
+from memalchemy.store.embedding import is_nested, vector_rows
 
 Namespace = Sequence[str]
 
@@ -64,16 +66,16 @@ class HTTPStore(RemoteClient):
         value: Any,
         metadata: Mapping[str, Any] | None = None,
         *,
-        embedding: Sequence[float] | None = None,
+        embedding: Any | None = None,
         ttl: Seconds | None = None,
-        expected_version: int | Unset | None = UNSET,
+        expected_version: int | StoreItem | Unset | None = UNSET,
     ) -> int:
         """Write an item, and return its version: 1, or one more than before.
 
         Args:
-            embedding: its vector.
+            embedding: its vector; or vectors by field, or lists of them.
             expected_version: write only if the item is at this version; ``None``: only if it does
-                not exist.
+                not exist; a `StoreItem` that was read: only if it is still that one.
 
         Raises:
             Conflict: the item is not as expected.
@@ -83,7 +85,7 @@ class HTTPStore(RemoteClient):
         body: dict[str, Any] = {
             "value": await offload([value], lambda: jsonable(value)),
             "metadata": check_metadata(metadata),
-            "embedding": _to_floats(embedding),
+            "embedding": None if embedding is None else _encode_vectors(embedding),
             "ttl": lifetime_seconds(ttl),
         } | _expected(expected_version)
         with operation("store.put"), _conflicts_with_items():
@@ -95,7 +97,7 @@ class HTTPStore(RemoteClient):
         namespace: Namespace,
         key: str,
         value: Any,
-        embedding: Sequence[float],
+        embedding: Any,
         metadata: Mapping[str, Any] | None = None,
         *,
         ttl: Seconds | None = None,
@@ -114,7 +116,7 @@ class HTTPStore(RemoteClient):
         """Write items, all or none; return their versions, in the order given.
 
         Each is ``(namespace, key, value)``, ``(namespace, key, value, metadata)`` or a `NewItem`,
-        of which *embedding* is one vector. Otherwise as `memalchemy.Store.put_batch`.
+        of which *embedding* is as `put` takes it. Otherwise as `memalchemy.Store.put_batch`.
 
         Raises:
             Conflict: *if_exists* is ``fail``, and an item exists; nothing was written.
@@ -131,7 +133,7 @@ class HTTPStore(RemoteClient):
                 | {
                     "value": tree,
                     "metadata": check_metadata(one.metadata),
-                    "embedding": _to_floats(one.embedding),
+                    "embedding": None if one.embedding is None else _encode_vectors(one.embedding),
                     "ttl": lifetime_seconds(one.ttl),
                 }
                 for one, tree in zip(new, trees, strict=True)
@@ -179,18 +181,20 @@ class HTTPStore(RemoteClient):
         self,
         namespace: Namespace,
         key: str,
-        embedding: Sequence[float],
+        embedding: Any,
         *,
         model: str | None = None,
         expected_version: int | Unset = UNSET,
     ) -> bool:
-        """Give an existing item a vector of a model; return whether it exists.
+        """Give an existing item vectors of a model; return whether it exists.
+
+        *embedding* is as `put` takes it.
 
         Raises:
             Conflict: the item is not at *expected_version*.
         """
         check_expected(expected_version, or_item=False)
-        body: dict[str, Any] = {"embedding": _to_floats(embedding), "model": model}
+        body: dict[str, Any] = {"embedding": _encode_vectors(embedding), "model": model}
         # Here null says that no version is expected. No item is at version 0.
         body |= _expected(0 if expected_version is None else expected_version)
         request = operations.store_put_embedding(namespace, key, body=body)
@@ -303,12 +307,13 @@ class HTTPStore(RemoteClient):
         return await self._server.count(operations.store_sweep())
 
     async def delete(
-        self, namespace: Namespace, key: str, *, expected_version: int | Unset = UNSET
+        self, namespace: Namespace, key: str, *, expected_version: int | StoreItem | Unset = UNSET
     ) -> bool:
         """Delete an item with its vectors; return whether it existed.
 
         Raises:
-            Conflict: the item is not at *expected_version*.
+            Conflict: the item is not at *expected_version*, a version or the `StoreItem` that was
+                read.
         """
         check_expected(expected_version, of_delete=True)
         query = _expected(expected_version)
@@ -404,6 +409,8 @@ class HTTPStore(RemoteClient):
         check_threshold(threshold)
         check_fraction(alpha, "alpha")
         check_fraction(mmr, "mmr")
+        if embedding is not None:
+            check_vector(embedding)
         body = {
             "query": query,
             "limit": check_limit(limit),
@@ -412,7 +419,7 @@ class HTTPStore(RemoteClient):
             "filter": wire.encode_filter(filter),
             "offset": check_limit(offset, "offset"),
             "threshold": threshold,
-            "embedding": _to_floats(embedding),
+            "embedding": None if embedding is None else _to_floats(embedding),
             "model": model,
             "alpha": alpha,
             "mmr": mmr,
@@ -443,6 +450,7 @@ class HTTPStore(RemoteClient):
         filters = [filter] if filter else []
         if metadata_filter:
             filters.append({"$metadata": metadata_filter})
+        check_vector(query_embedding, "query_embedding")
         return await self.search(
             namespace,
             None,
@@ -483,17 +491,36 @@ def _decode_embedding(tree: Mapping[str, Any]) -> list[float]:
     return [float(part) for part in tree["embedding"]]
 
 
-def _expected(version: int | Unset | None) -> dict[str, Any]:
+def _expected(version: int | StoreItem | Unset | None) -> dict[str, Any]:
     """Return the fields that say at which version an item is expected; none without one."""
     if isinstance(version, Unset):
         return {}
+    if isinstance(version, StoreItem):
+        created_at = version.created_at.isoformat()
+        return {"expected_version": version.version, "expected_created_at": created_at}
     if version is None:
         return {"expected_version": None}
     return {"expected_version": check_position(version, "expected_version")}
 
 
-def _to_floats(given: Sequence[float] | None) -> list[float] | None:
-    return None if given is None else [float(part) for part in given]
+def _encode_vectors(embedding: Any) -> Any:
+    """Return a vector, or vectors by field or in parts, as they travel.
+
+    Raises:
+        TypeError, ValueError: one of them is no vector.
+    """
+    vector_rows(embedding, "")
+    if isinstance(embedding, Mapping):
+        return {field: _encode_parts(vectors) for field, vectors in embedding.items()}
+    return _encode_parts(embedding)
+
+
+def _encode_parts(vectors: Any) -> list[Any]:
+    return [_to_floats(one) for one in vectors] if is_nested(vectors) else _to_floats(vectors)
+
+
+def _to_floats(vector: Any) -> list[float]:
+    return [float(part) for part in vector]
 
 
 def _item_name(namespace: Namespace, key: str) -> dict[str, Any]:

@@ -679,6 +679,24 @@ def check_filter(name: str, value: object, *kinds: type) -> None:
         raise InvalidArgument(f"{name} is a {wanted}, not {type(value).__name__}")
 
 
+def check_entry_position(position: object, name: str) -> int:
+    """Return *position* if it is a whole number, as the position of an entry of a log is."""
+    if isinstance(position, bool) or not isinstance(position, int):
+        raise TypeError(f"{name} is a position, not {type(position).__name__}")
+    return position
+
+
+def check_log_version(version: object) -> int | Unset:
+    """Return *version* if it is what ``expected_version`` of a write to a log takes."""
+    if isinstance(version, Unset):
+        return version
+    if isinstance(version, bool) or not isinstance(version, int):
+        raise TypeError(f"expected_version is a whole number, not {type(version).__name__}")
+    if version < 0:
+        raise ValueError("expected_version is 0 for a log that is not there, or above")
+    return version
+
+
 def check_time(value: datetime, name: str) -> datetime:
     """Return *value* if it is a datetime with a time zone that every database can store."""
     if not isinstance(value, datetime):

@@ -45,10 +45,11 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import count
-from pathlib import PurePath
+from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import Any
 from uuid import UUID
 
+from memalchemy.codec.values import pointer_of
 from memalchemy.contracts import plain_number
 
 MAX_DEPTH = 50  # of mappings, lists and sets in each other
@@ -109,6 +110,55 @@ class Filter:
         that has an order.
         """
         return list(self._ranges)
+
+
+def field_equals(path: str, value: Any) -> Filter:
+    """Return the filter of values that have *value* under a top-level key or a JSON pointer.
+
+    Raises:
+        TypeError, ValueError: as `Filter.parse`.
+    """
+    if not isinstance(path, str):
+        raise TypeError(f"path is a key or a JSON pointer, not {type(path).__name__}")
+    wanted = Filter.parse({"$value": {pointer_of(path): {"$eq": value}}})
+    assert wanted is not None
+    return wanted
+
+
+def storable_operand(tree: Any, *, is_member: bool = False) -> Any:
+    """Return an operand, or a whole filter, as the codec stores it; it accepts the same items.
+
+    It was checked by `Filter.parse`. Subclasses become their bases, scalars of numpy Python's own
+    numbers, and tuples lists, except for members of sets, which are hashable (*is_member*).
+    """
+    tree = plain_number(tree)
+    match _kind_of(tree):
+        case "array":
+            items = [storable_operand(item, is_member=is_member) for item in tree]
+            return tuple(items) if is_member else items
+        case "set":
+            return frozenset([storable_operand(item, is_member=True) for item in tree])
+        case "object":
+            return {str.__str__(key): storable_operand(tree[key]) for key in tree}
+        case "text":
+            return str.__str__(tree)
+    if tree is None or isinstance(tree, bool) or type(tree) in _TO_BASES:
+        return tree
+    return next(to_base(tree) for base, to_base in _TO_BASES.items() if isinstance(tree, base))
+
+
+_TO_BASES: dict[type, Callable[[Any], Any]] = {
+    int: int,
+    float: float,
+    Decimal: Decimal,
+    bytes: bytes,
+    datetime: lambda value: datetime.combine(value.date(), value.timetz()),
+    date: lambda value: date(value.year, value.month, value.day),
+    UUID: lambda value: UUID(int=value.int),
+    PurePosixPath: lambda value: PurePosixPath(*value.parts),
+    PureWindowsPath: lambda value: PureWindowsPath(*value.parts),
+}
+"""Types of scalars, each with the function that makes one of a value of a subclass."""
 
 
 # The grammar. It reads a checked copy: arrays are tuples, sets frozensets, mappings dicts.

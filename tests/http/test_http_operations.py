@@ -21,7 +21,7 @@ import pytest
 from pydantic import BaseModel
 
 from memalchemy import MemalchemyError, NewItem
-from memalchemy.contracts import CheckpointerCapabilities
+from memalchemy.contracts import CheckpointerCapabilities, StoreItem
 from memalchemy.errors import NotFound
 from memalchemy.http import (
     HTTPCheckpointer,
@@ -76,6 +76,7 @@ GIVEN: dict[str, Any] = {
     "message": MESSAGE | {"role": "assistant", "tool_calls": [CALLS]},
     "messages": [MESSAGE],
     "metadata": {"m": 1},
+    "metadata_filter": {"m": 1},
     "mmr": 0.5,
     "mode": "hybrid",
     "model": "small",
@@ -374,6 +375,9 @@ async def test_the_clients_call_every_operation_with_every_parameter_and_field(
                         raise
     await call(HTTPConversation, "restore", [[MESSAGE]], {})
     await call(HTTPThreadLog, "replace_suffix", ["t", 1, []], {"expected_version": 1})
+    item = StoreItem(("users",), "k", 1, {}, TIME, TIME, 1, None)
+    await call(HTTPStore, "put", [("users",), "k", 1], {"expected_version": item})
+    await call(HTTPStore, "delete", [("users",), "k"], {"expected_version": item})
 
     called = {operation.name for operation, _ in server.sent}
     assert {one.name for one in OPERATIONS} - called == UNCALLED.keys()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import httpx
 import pytest
 from test_http_idempotency import losing
 
@@ -85,6 +88,95 @@ async def test_items_are_listed_counted_and_searched(
         assert nearest[0].key == "k4"
         assert await store.clear_namespace(USERS) == 5
         assert await store.clear_namespace(("users",), prefix=True) == 1
+
+
+async def test_an_item_that_was_read_is_expected_as_it_was(db: Database, base_url: str) -> None:
+    native = Store(db)
+    async with HTTPStore(base_url) as client:
+        for store in (native, client):
+            await store.put(USERS, "k", 1)
+            read = await store.get_item(USERS, "k")
+            assert await store.put(USERS, "k", 2, expected_version=read) == 2
+            with pytest.raises(Conflict, match="version 1 was expected") as conflict:
+                await store.put(USERS, "k", 3, expected_version=read)
+            assert conflict.value.current == await native.get_item(USERS, "k")
+            assert await store.delete(USERS, "k")
+            await store.put(USERS, "k", 1)  # at version 1 again, and another item
+            with pytest.raises(Conflict):
+                await store.put(USERS, "k", 3, expected_version=read)
+            with pytest.raises(Conflict):
+                await store.delete(USERS, "k", expected_version=read)
+            again = await store.get_item(USERS, "k")
+            assert await store.delete(USERS, "k", expected_version=again) is True
+
+
+async def test_the_time_of_an_expected_item_comes_with_its_version(base_url: str) -> None:
+    time = {"expected_created_at": "2026-01-01T00:00:00Z"}
+    async with httpx.AsyncClient(base_url=f"{base_url}/v1/store/notes/items") as client:
+        for refused in (
+            await client.put("/k", json={"value": 1, **time}),
+            await client.put("/k", json={"value": 1, "expected_version": None, **time}),
+            await client.delete("/k", params=time),
+            await client.delete(
+                "/k",
+                params={"expected_version": 1, "expected_created_at": "0001-01-01T00:00:00+14:00"},
+            ),
+        ):
+            assert refused.status_code == 422, refused.text
+            assert "expected_created_at" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "embedding",
+    [{"title": [1.0, 2.0]}, {"title": [[1.0, 2.0], [2.0, 1.0]]}, [[1, 2], [2, 1]], {}],
+    ids=["of a field", "of a field in parts", "in parts", "none"],
+)
+async def test_vectors_are_given_by_field_and_in_parts(
+    embedding: Any, db: Database, base_url: str
+) -> None:
+    async with HTTPStore(base_url) as client:
+        for namespace, store in ((("native",), Store(db)), (("http",), client)):
+            await store.put(namespace, "one", 1, embedding=embedding)
+            await store.put_batch([NewItem(namespace, "batch", 1, embedding=embedding)])
+            if embedding:
+                await store.put(namespace, "later", 1)
+                await store.put_embedding(namespace, "later", embedding)
+        for key, field, part in itertools.product(("one", "batch", "later"), ("", "title"), (0, 1)):
+            expected = await Store(db).get_embedding(("native",), key, field=field, part=part)
+            found = await client.get_embedding(("http",), key, field=field, part=part)
+            assert found == expected
+
+
+async def test_what_is_no_vector_is_refused(base_url: str) -> None:
+    async with httpx.AsyncClient(base_url=f"{base_url}/v1/store/notes/items") as client:
+        for wrong in ("text", {"title": {"a": 1}}, [], [[]], [0, 0], [True], [1e99]):
+            refused = await client.put("/k", json={"value": 1, "embedding": wrong})
+            assert refused.status_code == 422, wrong
+
+
+async def test_two_texts_are_a_question_and_an_answer(db: Database, base_url: str) -> None:
+    async with HTTPConversation(base_url, "t") as conversation:
+        assert await conversation.add("Where is it?", "On its way.") == [1, 2]
+        assert await conversation.add("", "") == []
+        with pytest.raises(TypeError, match="two texts"):
+            await conversation.add("Where is it?")
+        roles = [message.role for message in await conversation.history()]
+    assert roles == ["user", "assistant"]
+
+
+async def test_records_of_checkpoints_are_those_of_a_checkpointer(
+    db: Database, base_url: str
+) -> None:
+    native = Checkpointer(db)
+    async with HTTPCheckpointer(base_url) as client:
+        await client.save({"a": "needle"}, "t", metadata={"m": 1})
+        assert await client.get_metadata("t") == await native.get_metadata("t")
+        assert await client.list_with_metadata() == await native.list_with_metadata()
+        assert await client.search_data("a", "needle") == await native.search_data("a", "needle")
+        assert await client.query_by_metadata("m", 1) == await native.query_by_metadata("m", 1)
+        assert [one async for one in client.history("t")] == [
+            one async for one in native.history("t")
+        ]
 
 
 async def test_a_log_is_written_and_read(

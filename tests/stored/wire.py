@@ -224,6 +224,8 @@ def lost(was: Any, now: Any, place: str = "answer", *, exactly: bool = False) ->
             for fault in lost(one, now[name], f"{place}.{name}", exactly=exactly)
         ]
     if isinstance(was, list):
+        if isinstance(now, dict) and now.keys() == {"tuple"}:  # clients of 0.1.0 gave lists
+            now = now["tuple"]
         if not isinstance(now, list) or len(was) != len(now):
             return [f"{place} has other elements"]
         pairs = zip(was, now, strict=True)

@@ -89,7 +89,7 @@ from memalchemy.database import (
 from memalchemy.dialects import namespace_binds
 from memalchemy.errors import Conflict, InvalidArgument, NotFound, ThreadDeleted
 from memalchemy.events import Event, operation
-from memalchemy.filters import Filter
+from memalchemy.filters import Filter, field_equals
 from memalchemy.keys import (
     check_list,
     check_name,
@@ -897,8 +897,7 @@ class Checkpointer(Generic[State]):
         """
         limit = check_limit(limit)
         left = None if among is None else check_limit(among, "among")
-        wanted = Filter.parse({"$value": {_to_pointer(path): {"$eq": value}}})
-        assert wanted is not None
+        wanted = field_equals(path, value)
         found: list[CheckpointWithData] = []
         threads = ThreadListing(self.db, self._path, "checkpoints", "*")
         with operation("checkpoint.search", tenant=self.db.tenant):
@@ -1964,13 +1963,6 @@ def _check_index_text(index_text: bool | Iterable[str]) -> bool | frozenset[str]
         given = "one string" if isinstance(index_text, str) else type(index_text).__name__
         raise TypeError(f"index_text is true, false, or a list of keys, not {given}")
     return frozenset(index_text)
-
-
-def _to_pointer(path: str) -> str:
-    """Return *path* if it is a JSON pointer, else the pointer to a top-level key."""
-    if not isinstance(path, str):
-        raise TypeError(f"path is a key or a JSON pointer, not {type(path).__name__}")
-    return path if path.startswith("/") else "/" + path.replace("~", "~0").replace("/", "~1")
 
 
 def _check_pair(write: Any) -> tuple[str, Any]:

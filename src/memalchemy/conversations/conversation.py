@@ -145,7 +145,7 @@ class Conversation:
                 nothing was added.
             NotSerialisable, TooLarge, Conflict, ThreadDeleted: as `ThreadLog.append`.
         """
-        records = [to_record(message, self._roles) for message in _parse_messages(messages)]
+        records = [to_record(message, self._roles) for message in parse_messages(messages)]
         positions = await self.log.append(
             self.thread_id,
             records,
@@ -642,7 +642,7 @@ class ConversationView:
         return list(new)
 
 
-def _parse_messages(given: Sequence[Any]) -> list[Message]:
+def parse_messages(given: Sequence[Any]) -> list[Message]:
     """Return the arguments of `Conversation.add` as messages."""
     if given and all(isinstance(one, str) for one in given):
         if len(given) != 2:

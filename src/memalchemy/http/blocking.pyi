@@ -394,7 +394,8 @@ class HTTPConversation:
         """Add messages, all or none, and return their positions.
 
         A message is a `Message`, a dict in OpenAI's format, or an object with role and content. A
-        list of messages is accepted as well. It is repeated if its answer is lost, and done once.
+        list of messages is accepted as well. Two texts are a message of the user and the
+        assistant's answer. It is repeated if its answer is lost, and done once.
 
         Raises:
             TypeError, ValueError: one of them is not a message; nothing was added.
@@ -581,12 +582,13 @@ class HTTPStore:
         namespace: Namespace,
         key: str,
         *,
-        expected_version: int | Unset = ...,
+        expected_version: int | StoreItem | Unset = ...,
     ) -> bool:
         """Delete an item with its vectors; return whether it existed.
 
         Raises:
-            Conflict: the item is not at *expected_version*.
+            Conflict: the item is not at *expected_version*, a version or the `StoreItem` that was
+                read.
         """
 
     def delete_batch(self, keys: Iterable[tuple[Namespace, str]]) -> int:
@@ -694,16 +696,16 @@ class HTTPStore:
         value: Any,
         metadata: Mapping[str, Any] | None = None,
         *,
-        embedding: Sequence[float] | None = None,
+        embedding: Any | None = None,
         ttl: Seconds | None = None,
-        expected_version: int | Unset | None = ...,
+        expected_version: int | StoreItem | Unset | None = ...,
     ) -> int:
         """Write an item, and return its version: 1, or one more than before.
 
         Args:
-            embedding: its vector.
+            embedding: its vector; or vectors by field, or lists of them.
             expected_version: write only if the item is at this version; ``None``: only if it does
-                not exist.
+                not exist; a `StoreItem` that was read: only if it is still that one.
 
         Raises:
             Conflict: the item is not as expected.
@@ -721,7 +723,7 @@ class HTTPStore:
         """Write items, all or none; return their versions, in the order given.
 
         Each is ``(namespace, key, value)``, ``(namespace, key, value, metadata)`` or a `NewItem`,
-        of which *embedding* is one vector. Otherwise as `memalchemy.Store.put_batch`.
+        of which *embedding* is as `put` takes it. Otherwise as `memalchemy.Store.put_batch`.
 
         Raises:
             Conflict: *if_exists* is ``fail``, and an item exists; nothing was written.
@@ -734,12 +736,14 @@ class HTTPStore:
         self,
         namespace: Namespace,
         key: str,
-        embedding: Sequence[float],
+        embedding: Any,
         *,
         model: str | None = None,
         expected_version: int | Unset = ...,
     ) -> bool:
-        """Give an existing item a vector of a model; return whether it exists.
+        """Give an existing item vectors of a model; return whether it exists.
+
+        *embedding* is as `put` takes it.
 
         Raises:
             Conflict: the item is not at *expected_version*.
@@ -750,7 +754,7 @@ class HTTPStore:
         namespace: Namespace,
         key: str,
         value: Any,
-        embedding: Sequence[float],
+        embedding: Any,
         metadata: Mapping[str, Any] | None = None,
         *,
         ttl: Seconds | None = None,
@@ -789,13 +793,17 @@ class HTTPStore:
         query_embedding: Sequence[float],
         limit: int = 10,
         threshold: float | None = None,
+        metadata_filter: Mapping[str, Any] | None = None,
         *,
         filter: Mapping[str, Any] | None = None,
         offset: int = 0,
         prefix: bool = False,
         model: str | None = None,
     ) -> list[SearchHit]:
-        """Return items by the nearness of their vectors, the nearest first."""
+        """Return items by the nearness of their vectors, the nearest first.
+
+        *filter* applies to value and metadata, *metadata_filter* to the metadata alone.
+        """
 
     def sweep(self) -> int:
         """Delete the items that have expired; return their number."""

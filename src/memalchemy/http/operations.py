@@ -8,12 +8,15 @@ it may be sent again. Schemas are named, as in the OpenAPI document: a client ne
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Literal
 
+from memalchemy.contracts import check_entry_position
+from memalchemy.errors import InvalidArgument
 from memalchemy.http import wire
 from memalchemy.keys import check_name, check_thread_id, encode_namespace
 
@@ -24,7 +27,7 @@ _ENCODERS: dict[str, Callable[[Any], str]] = {
     "checkpoint_id": partial(check_name, what="checkpoint_id"),
     "key": partial(check_name, what="key"),
     "namespace": encode_namespace,
-    "position": lambda position: str(int(position)),
+    "position": lambda position: str(check_entry_position(position, "position")),
     "thread_id": check_thread_id,
 }
 """Functions that check an argument of a path and return its text, by the names of parameters."""
@@ -95,8 +98,11 @@ class Operation:
         """Return a request of it, with *arguments* for the parameters of the path.
 
         Raises:
-            ValueError, TypeError, TooLarge: one of them is no such id.
+            ValueError, TypeError, TooLarge: one of them is no such id, or a number is not finite.
         """
+        for name, value in {**(query or {}), **(body or {})}.items():
+            if isinstance(value, float) and not math.isfinite(value):  # JSON would make it null
+                raise InvalidArgument(f"{name} is a finite number, not {value}")
         given = dict(zip(self.parameters, arguments, strict=True))
         quoted = {name: wire.quote_id(_ENCODERS[name](one)) for name, one in given.items()}
         path = self.path.removeprefix(wire.VERSION_PATH).format_map(quoted)

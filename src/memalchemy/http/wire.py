@@ -19,6 +19,7 @@ from memalchemy.codec.values import from_jsonable, jsonable, pointer
 from memalchemy.contracts import CheckpointInfo, Diff, Entry, EntryHit, LogInfo, StoreItem
 from memalchemy.conversations import MessageHit
 from memalchemy.errors import InvalidArgument, MemalchemyError
+from memalchemy.filters import Filter, field_equals, storable_operand
 
 JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"
@@ -113,6 +114,40 @@ def decode_state_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
     return {key: from_jsonable(value) for key, value in tree.items()}
 
 
+def encode_filter(filter: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return a filter as a JSON object, with tags for the operands that JSON lacks.
+
+    Raises:
+        TypeError, ValueError: it is none, as `Filter.parse` has it.
+    """
+    Filter.parse(filter)
+    return None if filter is None else encode_state_tree(storable_operand(filter))
+
+
+def decode_filter(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the filter that `encode_filter` encoded.
+
+    Raises:
+        ValueError: a tag in it has no meaning, or it is no filter.
+    """
+    filter = decode_state_tree(tree)
+    try:
+        Filter.parse(filter)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    return filter
+
+
+def encode_searched_value(path: str, value: Any) -> Any:
+    """Return a value to look for under a path of states, with tags for what JSON lacks.
+
+    Raises:
+        TypeError, ValueError: no filter compares with it, or there is no such path.
+    """
+    field_equals(path, value)
+    return jsonable(storable_operand(value))
+
+
 _TIMES = ("created_at", "occurred_at")
 
 
@@ -125,6 +160,7 @@ def encode_info(info: Mapping[str, Any]) -> dict[str, Any]:
 def decode_info(tree: Mapping[str, Any]) -> Any:
     """Return the mapping that `encode_info` encoded."""
     info = dict(tree) | {name: datetime.fromisoformat(tree[name]) for name in _TIMES}
+    info["namespace"] = tuple(tree["namespace"])
     return info | {"data": decode_state_tree(tree["data"])} if "data" in tree else info
 
 

@@ -45,6 +45,16 @@ def check_fraction(value: Any, name: str) -> None:
         raise ValueError(f"{name} is a number from 0 to 1, not {value}")
 
 
+def check_threshold(threshold: Any) -> None:
+    """Raise unless *threshold* is a score, from 0 to 1, or ``None``."""
+    if threshold is None:
+        return
+    if isinstance(threshold, bool) or not isinstance(threshold, (int, float)):
+        raise TypeError(f"threshold is a score, not {type(threshold).__name__}")
+    if not 0 <= threshold <= 1:
+        raise ValueError(f"threshold is a score, from 0 to 1: not {threshold}")
+
+
 def fusion_depth(limit: int) -> int:
     """Return how many hits to take from each ranking, for *limit* fused ones: whole windows.
 

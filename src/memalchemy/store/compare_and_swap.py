@@ -12,8 +12,10 @@ Change = Callable[[StoreItem | None], Any]
 """Returns the new value for an item, or for ``None``; or an awaitable of it."""
 
 
-def check_expected(version: object, *, or_item: bool = True) -> None:
+def check_expected(version: object, *, or_item: bool = True, of_delete: bool = False) -> None:
     """Raise `TypeError` unless *version* is what ``expected_version`` takes."""
+    if version is None and of_delete:
+        raise TypeError("expected_version of a delete is a version")
     if version is UNSET or version is None or (or_item and isinstance(version, StoreItem)):
         return
     if isinstance(version, bool) or not isinstance(version, int):

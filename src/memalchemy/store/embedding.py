@@ -104,13 +104,14 @@ def vector_rows(embedding: Any, model: str) -> list[VectorRow]:
     rows = []
     for field, vectors in given.items():
         check_field(field)
-        parts = vectors if _is_nested(vectors) else [vectors]
+        parts = vectors if is_nested(vectors) else [vectors]
         for part, vector in enumerate(parts):
             rows.append(VectorRow(field, model, part, check_vector(vector)))
     return rows
 
 
-def _is_nested(vectors: Any) -> bool:
+def is_nested(vectors: Any) -> bool:
+    """Return whether *vectors* are several, those of the parts of a field, and not one."""
     if getattr(vectors, "ndim", 1) == 2:
         return True
     return isinstance(vectors, (list, tuple)) and any(isinstance(v, Sequence) for v in vectors)

@@ -81,7 +81,7 @@ from memalchemy.protection.proven_jobs import Damage, each_proven
 from memalchemy.protection.signed_items import check_vector_sets
 from memalchemy.search._vector_statements import vectors_of_items
 from memalchemy.search.diversity import diversify, pool_size
-from memalchemy.search.hybrid import check_fraction
+from memalchemy.search.hybrid import check_fraction, check_threshold
 from memalchemy.search.kept_http_answers import forget_kept_answers
 from memalchemy.search.missing_items import hold_missing_items
 from memalchemy.search.scope import Place, key_lists, scope_binds
@@ -798,9 +798,7 @@ class Store:
                 read; ``current`` is the existing item, or ``None``.
         """
         binds = item_binds(self.db, namespace, key)
-        if expected_version is None:
-            raise TypeError("expected_version of a delete is a version")
-        check_expected(expected_version)
+        check_expected(expected_version, of_delete=True)
         which, expected = write.expectation(expected_version)
         values = binds | expected | {"p_now": datetime.now(UTC)}
 
@@ -1262,7 +1260,7 @@ class Store:
             if query is not None:
                 raise InvalidArgument("embedding= is for the modes vector and hybrid")
             mode = "vector"
-        _check_threshold(threshold)
+        check_threshold(threshold)
         check_fraction(alpha, "alpha")
         check_fraction(mmr, "mmr")
         if alpha is not None and mode != "hybrid":
@@ -1362,7 +1360,7 @@ class Store:
         """
         limit, offset = check_limit(limit), check_limit(offset)
         check_flag(prefix, "prefix")
-        _check_threshold(threshold)
+        check_threshold(threshold)
         path = encode_namespace(namespace)
         filters = [filter] if filter else []
         if metadata_filter:
@@ -1543,15 +1541,6 @@ def _page_size(size: int) -> int:
     if not limit:
         raise ValueError("page_size must be at least 1")
     return limit
-
-
-def _check_threshold(threshold: float | None) -> None:
-    if threshold is None:
-        return
-    if isinstance(threshold, bool) or not isinstance(threshold, (int, float)):
-        raise TypeError(f"threshold is a score, not {type(threshold).__name__}")
-    if not 0 <= threshold <= 1:
-        raise ValueError(f"threshold is a score, from 0 to 1: not {threshold}")
 
 
 def _hit(item: StoreItem, score: float | None) -> SearchHit:

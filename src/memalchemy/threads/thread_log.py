@@ -27,8 +27,10 @@ from memalchemy.contracts import (
     Seconds,
     Unset,
     check_callable,
+    check_entry_position,
     check_flag,
     check_limit,
+    check_log_version,
     check_match,
     check_position,
     check_query,
@@ -236,7 +238,7 @@ class ThreadLog:
             Corrupt: the stored entry does not match its checksum; it was not removed.
         """
         log = self._log(thread_id)
-        expected = _version(expected_version)
+        expected = check_log_version(expected_version)
 
         def program() -> Program[Entry | None]:
             values = self._values(log)
@@ -260,7 +262,7 @@ class ThreadLog:
             Conflict, ThreadDeleted: as `append`.
         """
         log, d = self._log(thread_id), self.db.dialect
-        expected = _version(expected_version)
+        expected = check_log_version(expected_version)
         given = check_list(positions, "positions")
         ranges = _ranges(_position(position, "position") for position in given)
         return await self._run_write(
@@ -287,7 +289,7 @@ class ThreadLog:
             NotSerialisable, TooLarge, Conflict, ThreadDeleted: as `append`.
         """
         log, d = self._log(thread_id), self.db.dialect
-        expected = _version(expected_version)
+        expected = check_log_version(expected_version)
         (value,), decoded_size = entry_rows.copy_if_heavy([value])
         encode = partial(entry_rows.entry_binds, value, self._indexes_text)
         row = await off_loop(decoded_size, encode)
@@ -310,7 +312,7 @@ class ThreadLog:
     ) -> int:
         """Remove all entries; return their number. The log itself stays, and its versions go on."""
         log, d = self._log(thread_id), self.db.dialect
-        expected = _version(expected_version)
+        expected = check_log_version(expected_version)
         return await self._run_write(
             "thread.clear",
             thread_id,
@@ -767,7 +769,7 @@ class ThreadLog:
         after: int | None = None,
         clearing: ThreadLog | None = None,
     ) -> list[int]:
-        log, expected = self._log(thread_id), _version(expected)
+        log, expected = self._log(thread_id), check_log_version(expected)
         life = self._ttl if ttl is None else to_lifetime(ttl)
         values = self._values(log)
         checked = entry_rows.check_entry_keys(keys, len(given))
@@ -968,16 +970,6 @@ class ThreadLog:
         return await self.db.run(program, READ, connection=connection, event=event)
 
 
-def _version(version: object) -> int | Unset:
-    if version is UNSET:
-        return UNSET
-    if isinstance(version, bool) or not isinstance(version, int):
-        raise TypeError(f"expected_version is a whole number, not {type(version).__name__}")
-    if version < 0:
-        raise ValueError("expected_version is 0 for a log that is not there, or above")
-    return version
-
-
 def _ranges(positions: Iterable[int]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for at in sorted(set(positions)):
@@ -989,9 +981,7 @@ def _ranges(positions: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def _position(position: object, name: str) -> int:
-    if isinstance(position, bool) or not isinstance(position, int):
-        raise TypeError(f"{name} is a position, not {type(position).__name__}")
-    return max(min(position, entries.MAX_POSITION), -1)
+    return max(min(check_entry_position(position, name), entries.MAX_POSITION), -1)
 
 
 def _reading(

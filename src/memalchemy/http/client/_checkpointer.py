@@ -13,7 +13,7 @@ from typing import Any, Generic, overload
 
 from memalchemy._changes import ChangeFunction, check_changed_state, function_errors
 from memalchemy._retry import retry_on_conflict
-from memalchemy.codec.values import frozen, is_heavy, jsonable
+from memalchemy.codec.values import frozen, is_heavy
 from memalchemy.contracts import (
     LEAVE,
     UNSET,
@@ -30,6 +30,7 @@ from memalchemy.contracts import (
     State,
     StorageStats,
     Unset,
+    check_flag,
     check_limit,
     check_time,
 )
@@ -408,13 +409,12 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         query = {
             "thread_id": None if thread_id is None else check_thread_id(thread_id),
             "pattern": pattern,
-            "below": bool(below),
+            "below": check_flag(below, "below"),
         }
+        most = check_limit(limit)
         request = operations.list_all_logs(query=query)
         await self._server.require(request.operation, "list_logs")
-        return await self._server.all_pages(
-            request, "logs", wire.decode_log_info, check_limit(limit)
-        )
+        return await self._server.all_pages(request, "logs", wire.decode_log_info, most)
 
     async def namespaces(self, thread_id: str) -> list[tuple[str, ...]]:
         """Return the namespaces in which the thread has a checkpoint."""
@@ -456,7 +456,7 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         """
         body = {
             "path": path,
-            "value": jsonable(value),
+            "value": wire.encode_searched_value(path, value),
             "among": None if among is None else check_limit(among, "among"),
             "limit": check_limit(limit),
         }
@@ -528,7 +528,8 @@ class HTTPCheckpointer(RemoteClient, Generic[State]):
         self, *, thread_id: str | None = None, metadata: Mapping[str, Any] | None = None
     ) -> int:
         """Erase a thread, or every thread and item with *metadata*; return how much went."""
-        body = {"thread_id": thread_id, "metadata": metadata}
+        checked = None if metadata is None else check_metadata(metadata)
+        body = {"thread_id": thread_id, "metadata": checked}
         return await self._request_count(operations.forget(body=body))
 
     async def _send_own(self, request: OperationRequest) -> ReceivedJSON:

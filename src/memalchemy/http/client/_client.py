@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Self, TypeVar
+from typing import Self
 
 from memalchemy.contracts import (
     CheckpointerCapabilities,
     Match,
     Seconds,
     Unset,
+    check_entry_position,
+    check_log_version,
     check_match,
+    check_position,
     to_timedelta,
 )
 from memalchemy.errors import DatabaseUnreachable
 from memalchemy.http.client._remote import RemoteServer
 from memalchemy.http.client._transport import Transport
-
-T = TypeVar("T")
 
 
 class RemoteClient:
@@ -73,9 +74,32 @@ class RemoteClient:
         await self._server.transport.close()
 
 
-def given(value: T | Unset) -> T | None:
-    """Return an argument as it travels where ``null`` says that it was not given."""
-    return None if isinstance(value, Unset) else value
+LARGEST_POSITION = 10**18 - 1
+"""The largest position that a server takes. No log has as many entries."""
+
+
+def log_position(position: int, name: str) -> int:
+    """Return the position of an entry as it travels; 0, which no entry has, for those below it.
+
+    Raises:
+        TypeError: it is no whole number.
+    """
+    return max(0, min(check_entry_position(position, name), LARGEST_POSITION))
+
+
+def log_bound(position: int | None, name: str) -> int | None:
+    """Return the bound of a range of entries as it travels, as `log_position`."""
+    return None if position is None else log_position(check_position(position, name), name)
+
+
+def log_version(expected: int | Unset) -> int | None:
+    """Return the expected version of a log as it travels: ``null`` if none was given.
+
+    Raises:
+        TypeError, ValueError: it is no version.
+    """
+    version = check_log_version(expected)
+    return None if isinstance(version, Unset) else version
 
 
 def lifetime_seconds(time: Seconds | None) -> float | None:

@@ -9,12 +9,14 @@ from typing import Any
 from memalchemy.codec.values import jsonable
 from memalchemy.contracts import UNSET, Match, Seconds, Unset, check_limit, check_time
 from memalchemy.conversations import MessageHit
+from memalchemy.conversations.conversation import parse_messages
 from memalchemy.conversations.tool_exchange import ToolExchange
 from memalchemy.http import operations, wire
 from memalchemy.http.client._client import (
     RemoteClient,
-    given,
     lifetime_seconds,
+    log_bound,
+    log_version,
     words_to_match,
 )
 from memalchemy.http.client._remote import RemoteServer
@@ -67,19 +69,20 @@ class HTTPConversation(RemoteClient):
         """Add messages, all or none, and return their positions.
 
         A message is a `Message`, a dict in OpenAI's format, or an object with role and content. A
-        list of messages is accepted as well. It is repeated if its answer is lost, and done once.
+        list of messages is accepted as well. Two texts are a message of the user and the
+        assistant's answer. It is repeated if its answer is lost, and done once.
 
         Raises:
             TypeError, ValueError: one of them is not a message; nothing was added.
             NotSerialisable, TooLarge, Conflict: as `memalchemy.Conversation.add`.
         """
-        records = _encode_messages(messages)
+        records = _encode_messages(parse_messages(messages))
         marks = keys_and_times(len(records), keys, occurred_at)
         body = {
             "messages": [
                 {"message": record} | mark for record, mark in zip(records, marks, strict=True)
             ],
-            "expected_version": given(expected_version),
+            "expected_version": log_version(expected_version),
             "ttl": lifetime_seconds(ttl),
         }
         request = operations.conversation_add(*self._place, body=body)
@@ -97,7 +100,9 @@ class HTTPConversation(RemoteClient):
         """
         if after is not None and limit is not None:
             raise ValueError("give after= or limit=, not both")
-        query = {"after": after} if limit is None else {"newest_first": True}
+        query: dict[str, Any] = (
+            {"after": log_bound(after, "after")} if limit is None else {"newest_first": True}
+        )
         request = operations.conversation_messages(*self._place, query=query)
         found = await self._server.all_pages(request, "messages", _decode_message, limit)
         return found if limit is None else found[::-1]

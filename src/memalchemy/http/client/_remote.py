@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from memalchemy.contracts import CheckpointerCapabilities
+from memalchemy.contracts import CheckpointerCapabilities, check_limit
 from memalchemy.errors import CapabilityMissing, DatabaseUnreachable, NotFound
 from memalchemy.http import operations, wire
 from memalchemy.http._gzip import GZIP
@@ -186,7 +186,7 @@ class RemoteServer:
             name: that of the list in an answer.
             make: makes a member from its JSON.
         """
-        left, where = limit, dict(request.query)
+        left, where = None if limit is None else check_limit(limit), dict(request.query)
         while left is None or left > 0:
             where["limit"] = PAGE if left is None else min(left, PAGE)
             answer = await self.call(replace(request, query=where))

@@ -22,21 +22,26 @@ from memalchemy.contracts import (
     Seconds,
     StoreItem,
     Unset,
+    check_flag,
     check_limit,
+    check_position,
 )
 from memalchemy.errors import AnsweredByWordsWarning, Conflict, InvalidArgument
 from memalchemy.events import operation
-from memalchemy.http import operations
+from memalchemy.http import operations, wire
 from memalchemy.http._offload import offload
 from memalchemy.http.client._client import (
     RemoteClient,
-    given,
     lifetime_seconds,
     words_to_match,
 )
 from memalchemy.http.client._remote import RemoteServer
 from memalchemy.keys import check_list, check_name, check_namespace, encode_namespace
 from memalchemy.metadata import check_metadata
+from memalchemy.search.hybrid import check_fraction, check_threshold
+from memalchemy.search.vectors import check_vector
+from memalchemy.store.compare_and_swap import check_expected
+from memalchemy.store.embedding import is_nested, vector_rows
 
 Namespace = Sequence[str]
 
@@ -61,29 +66,28 @@ class HTTPStore(RemoteClient):
         value: Any,
         metadata: Mapping[str, Any] | None = None,
         *,
-        embedding: Sequence[float] | None = None,
+        embedding: Any | None = None,
         ttl: Seconds | None = None,
-        expected_version: int | Unset | None = UNSET,
+        expected_version: int | StoreItem | Unset | None = UNSET,
     ) -> int:
         """Write an item, and return its version: 1, or one more than before.
 
         Args:
-            embedding: its vector.
+            embedding: its vector; or vectors by field, or lists of them.
             expected_version: write only if the item is at this version; ``None``: only if it does
-                not exist.
+                not exist; a `StoreItem` that was read: only if it is still that one.
 
         Raises:
             Conflict: the item is not as expected.
             NotSerialisable, TooLarge: value, metadata, key or namespace cannot be stored.
         """
+        check_expected(expected_version)
         body: dict[str, Any] = {
             "value": await offload([value], lambda: jsonable(value)),
             "metadata": check_metadata(metadata),
-            "embedding": _to_floats(embedding),
+            "embedding": None if embedding is None else _encode_vectors(embedding),
             "ttl": lifetime_seconds(ttl),
-        }
-        if expected_version is not UNSET:
-            body["expected_version"] = expected_version
+        } | _expected(expected_version)
         with operation("store.put"), _conflicts_with_items():
             answer = await self._server.call(operations.store_put(namespace, key, body=body))
         return answer.value("version", int)
@@ -93,7 +97,7 @@ class HTTPStore(RemoteClient):
         namespace: Namespace,
         key: str,
         value: Any,
-        embedding: Sequence[float],
+        embedding: Any,
         metadata: Mapping[str, Any] | None = None,
         *,
         ttl: Seconds | None = None,
@@ -112,7 +116,7 @@ class HTTPStore(RemoteClient):
         """Write items, all or none; return their versions, in the order given.
 
         Each is ``(namespace, key, value)``, ``(namespace, key, value, metadata)`` or a `NewItem`,
-        of which *embedding* is one vector. Otherwise as `memalchemy.Store.put_batch`.
+        of which *embedding* is as `put` takes it. Otherwise as `memalchemy.Store.put_batch`.
 
         Raises:
             Conflict: *if_exists* is ``fail``, and an item exists; nothing was written.
@@ -129,7 +133,7 @@ class HTTPStore(RemoteClient):
                 | {
                     "value": tree,
                     "metadata": check_metadata(one.metadata),
-                    "embedding": _to_floats(one.embedding),
+                    "embedding": None if one.embedding is None else _encode_vectors(one.embedding),
                     "ttl": lifetime_seconds(one.ttl),
                 }
                 for one, tree in zip(new, trees, strict=True)
@@ -177,23 +181,25 @@ class HTTPStore(RemoteClient):
         self,
         namespace: Namespace,
         key: str,
-        embedding: Sequence[float],
+        embedding: Any,
         *,
         model: str | None = None,
         expected_version: int | Unset = UNSET,
     ) -> bool:
-        """Give an existing item a vector of a model; return whether it exists.
+        """Give an existing item vectors of a model; return whether it exists.
+
+        *embedding* is as `put` takes it.
 
         Raises:
             Conflict: the item is not at *expected_version*.
         """
-        body = {
-            "embedding": _to_floats(embedding),
-            "model": model,
-            "expected_version": given(expected_version),
-        }
+        check_expected(expected_version, or_item=False)
+        body: dict[str, Any] = {"embedding": _encode_vectors(embedding), "model": model}
+        # Here null says that no version is expected. No item is at version 0.
+        body |= _expected(0 if expected_version is None else expected_version)
         request = operations.store_put_embedding(namespace, key, body=body)
-        return await self._server.find(request) is not None
+        with _conflicts_with_items():
+            return await self._server.find(request) is not None
 
     async def get_embedding(
         self,
@@ -281,7 +287,12 @@ class HTTPStore(RemoteClient):
         Raises:
             ValueError: the filter is empty: `clear_namespace` deletes everything.
         """
-        body = {"filter": dict(filter), "prefix": prefix}
+        tree = wire.encode_filter(filter)
+        if not tree:
+            raise InvalidArgument(
+                "the filter is empty: it would accept every item of the namespace"
+            )
+        body = {"filter": tree, "prefix": check_flag(prefix, "prefix")}
         return await self._server.count(operations.store_delete_matching(namespace, body=body))
 
     async def forget_namespace(self, namespace: Namespace) -> int:
@@ -296,28 +307,31 @@ class HTTPStore(RemoteClient):
         return await self._server.count(operations.store_sweep())
 
     async def delete(
-        self, namespace: Namespace, key: str, *, expected_version: int | Unset = UNSET
+        self, namespace: Namespace, key: str, *, expected_version: int | StoreItem | Unset = UNSET
     ) -> bool:
         """Delete an item with its vectors; return whether it existed.
 
         Raises:
-            Conflict: the item is not at *expected_version*.
+            Conflict: the item is not at *expected_version*, a version or the `StoreItem` that was
+                read.
         """
-        query = {"expected_version": given(expected_version)}
+        check_expected(expected_version, of_delete=True)
+        query = _expected(expected_version)
         with operation("store.delete"), _conflicts_with_items():
             answer = await self._server.find(operations.store_delete(namespace, key, query=query))
         return answer is not None
 
     async def clear_namespace(self, namespace: Namespace, *, prefix: bool = False) -> int:
         """Delete all items of the namespace, with *prefix* also those below it; return how many."""
-        request = operations.store_clear(namespace, query={"below": bool(prefix)})
+        request = operations.store_clear(namespace, query={"below": check_flag(prefix, "prefix")})
         return await self._server.count(request)
 
     async def list_keys(
         self, namespace: Namespace, limit: int = 100, *, prefix: str | None = None
     ) -> list[str]:
         """Return keys of exactly this namespace, in code point order, at most *limit*."""
-        request = operations.store_list_keys(namespace, query={"prefix": prefix})
+        query = {"prefix": None if prefix is None else check_name(prefix, "prefix")}
+        request = operations.store_list_keys(namespace, query=query)
         return await self._server.all_pages(request, "keys", str, check_limit(limit))
 
     async def list_items(
@@ -329,14 +343,18 @@ class HTTPStore(RemoteClient):
         order: ItemOrder = "newest",
     ) -> list[StoreItem]:
         """Return items of the namespace, with *prefix* also of those below it, at most *limit*."""
-        request = operations.store_list(namespace, query={"order": order, "below": bool(prefix)})
+        request = operations.store_list(
+            namespace, query={"order": order, "below": check_flag(prefix, "prefix")}
+        )
         return await self._server.all_pages(request, "items", _decode_item, check_limit(limit))
 
     async def iter_items(
         self, namespace: Namespace, *, prefix: bool = False, order: ItemOrder = "newest"
     ) -> AsyncGenerator[StoreItem]:
         """Yield all items of the namespace, with *prefix* also of those below it, page by page."""
-        request = operations.store_list(namespace, query={"order": order, "below": bool(prefix)})
+        request = operations.store_list(
+            namespace, query={"order": order, "below": check_flag(prefix, "prefix")}
+        )
         async with aclosing(self._server.pages(request, "items", _decode_item, None)) as pages:
             async for some in pages:
                 for item in some:
@@ -346,7 +364,8 @@ class HTTPStore(RemoteClient):
         self, namespace: Namespace, *, prefix: str | None = None
     ) -> AsyncGenerator[str]:
         """Yield all keys of exactly this namespace, in code point order, page by page."""
-        request = operations.store_list_keys(namespace, query={"prefix": prefix})
+        query = {"prefix": None if prefix is None else check_name(prefix, "prefix")}
+        request = operations.store_list_keys(namespace, query=query)
         async with aclosing(self._server.pages(request, "keys", str, None)) as pages:
             async for some in pages:
                 for key in some:
@@ -354,7 +373,7 @@ class HTTPStore(RemoteClient):
 
     async def count(self, namespace: Namespace, *, prefix: bool = False) -> int:
         """Count the items of the namespace, with *prefix* also those below it."""
-        request = operations.store_count(namespace, query={"below": bool(prefix)})
+        request = operations.store_count(namespace, query={"below": check_flag(prefix, "prefix")})
         return await self._server.count(request)
 
     async def list_namespaces(
@@ -387,15 +406,20 @@ class HTTPStore(RemoteClient):
         The modes ``vector`` and ``hybrid`` need the vector of the query as *embedding*, unless
         *alpha* is 0.
         """
+        check_threshold(threshold)
+        check_fraction(alpha, "alpha")
+        check_fraction(mmr, "mmr")
+        if embedding is not None:
+            check_vector(embedding)
         body = {
             "query": query,
             "limit": check_limit(limit),
-            "prefix": prefix,
+            "prefix": check_flag(prefix, "prefix"),
             "mode": mode,
-            "filter": None if filter is None else dict(filter),
+            "filter": wire.encode_filter(filter),
             "offset": check_limit(offset, "offset"),
             "threshold": threshold,
-            "embedding": _to_floats(embedding),
+            "embedding": None if embedding is None else _to_floats(embedding),
             "model": model,
             "alpha": alpha,
             "mmr": mmr,
@@ -412,20 +436,28 @@ class HTTPStore(RemoteClient):
         query_embedding: Sequence[float],
         limit: int = 10,
         threshold: float | None = None,
+        metadata_filter: Mapping[str, Any] | None = None,
         *,
         filter: Mapping[str, Any] | None = None,
         offset: int = 0,
         prefix: bool = False,
         model: str | None = None,
     ) -> list[SearchHit]:
-        """Return items by the nearness of their vectors, the nearest first."""
+        """Return items by the nearness of their vectors, the nearest first.
+
+        *filter* applies to value and metadata, *metadata_filter* to the metadata alone.
+        """
+        filters = [filter] if filter else []
+        if metadata_filter:
+            filters.append({"$metadata": metadata_filter})
+        check_vector(query_embedding, "query_embedding")
         return await self.search(
             namespace,
             None,
             limit,
             prefix=prefix,
             mode="vector",
-            filter=filter,
+            filter={"$and": filters} if filters else None,
             offset=offset,
             threshold=threshold,
             embedding=query_embedding,
@@ -459,8 +491,36 @@ def _decode_embedding(tree: Mapping[str, Any]) -> list[float]:
     return [float(part) for part in tree["embedding"]]
 
 
-def _to_floats(given: Sequence[float] | None) -> list[float] | None:
-    return None if given is None else [float(part) for part in given]
+def _expected(version: int | StoreItem | Unset | None) -> dict[str, Any]:
+    """Return the fields that say at which version an item is expected; none without one."""
+    if isinstance(version, Unset):
+        return {}
+    if isinstance(version, StoreItem):
+        created_at = version.created_at.isoformat()
+        return {"expected_version": version.version, "expected_created_at": created_at}
+    if version is None:
+        return {"expected_version": None}
+    return {"expected_version": check_position(version, "expected_version")}
+
+
+def _encode_vectors(embedding: Any) -> Any:
+    """Return a vector, or vectors by field or in parts, as they travel.
+
+    Raises:
+        TypeError, ValueError: one of them is no vector.
+    """
+    vector_rows(embedding, "")
+    if isinstance(embedding, Mapping):
+        return {field: _encode_parts(vectors) for field, vectors in embedding.items()}
+    return _encode_parts(embedding)
+
+
+def _encode_parts(vectors: Any) -> list[Any]:
+    return [_to_floats(one) for one in vectors] if is_nested(vectors) else _to_floats(vectors)
+
+
+def _to_floats(vector: Any) -> list[float]:
+    return [float(part) for part in vector]
 
 
 def _item_name(namespace: Namespace, key: str) -> dict[str, Any]:

@@ -23,8 +23,10 @@ from memalchemy.http import operations, wire
 from memalchemy.http._offload import offload
 from memalchemy.http.client._client import (
     RemoteClient,
-    given,
     lifetime_seconds,
+    log_bound,
+    log_position,
+    log_version,
     words_to_match,
 )
 from memalchemy.http.client._remote import RemoteServer
@@ -101,7 +103,7 @@ class HTTPThreadLog(RemoteClient):
         One transaction. Otherwise as `append`; without entries it cuts off the end.
         """
         body = await _body_of_entries(entries, keys, expected_version, occurred_at, ttl)
-        body["after"] = int(after)
+        body["after"] = log_position(after, "after")
         request = operations.log_replace_suffix(self.namespace, thread_id, body=body)
         with operation("thread.replace", thread_id=thread_id):
             answer = await self._server.call(request)
@@ -112,7 +114,7 @@ class HTTPThreadLog(RemoteClient):
 
         Of several that pop at once, no two are given the same entry.
         """
-        body = {"expected_version": given(expected_version)}
+        body = {"expected_version": log_version(expected_version)}
         with operation("thread.pop", thread_id=thread_id):
             request = operations.log_pop(self.namespace, thread_id, body=body)
             answer = await self._server.call(request)
@@ -129,9 +131,10 @@ class HTTPThreadLog(RemoteClient):
         """Change the value of the entry at *position*; return whether it existed."""
         body = {
             "value": jsonable(value),
-            "expected_version": given(expected_version),
+            "expected_version": log_version(expected_version),
         }
-        request = operations.log_edit(self.namespace, thread_id, position, body=body)
+        at = log_position(position, "position")
+        request = operations.log_edit(self.namespace, thread_id, at, body=body)
         return await self._server.find(request) is not None
 
     async def remove(
@@ -143,8 +146,10 @@ class HTTPThreadLog(RemoteClient):
     ) -> int:
         """Remove the entries at *positions*, in one transaction; return the number that existed."""
         body = {
-            "positions": [int(one) for one in check_list(positions, "positions")],
-            "expected_version": given(expected_version),
+            "positions": [
+                log_position(one, "position") for one in check_list(positions, "positions")
+            ],
+            "expected_version": log_version(expected_version),
         }
         request = operations.log_remove(self.namespace, thread_id, body=body)
         with operation("thread.remove", thread_id=thread_id):
@@ -152,7 +157,7 @@ class HTTPThreadLog(RemoteClient):
 
     async def clear(self, thread_id: str, *, expected_version: int | Unset = UNSET) -> int:
         """Remove all entries; return their number. The log itself stays, and its versions go on."""
-        query = {"expected_version": given(expected_version)}
+        query = {"expected_version": log_version(expected_version)}
         request = operations.log_clear(self.namespace, thread_id, query=query)
         return await self._server.count(request)
 
@@ -179,7 +184,7 @@ class HTTPThreadLog(RemoteClient):
             Conflict: the new thread is not empty in that namespace.
         """
         body = {
-            "position": position,
+            "position": None if position is None else log_position(position, "position"),
             "new_thread_id": new_thread_id,
             "namespace": None if namespace is None else list(check_namespace(namespace)),
         }
@@ -192,7 +197,7 @@ class HTTPThreadLog(RemoteClient):
         self, thread_id: str, limit: int = 100, *, before: int | None = None
     ) -> list[Entry]:
         """Return the newest *limit* entries, the oldest first; those below position *before*."""
-        query = {"newest_first": True, "before": before}
+        query = {"newest_first": True, "before": log_bound(before, "before")}
         return (await self._request_entries(thread_id, query, check_limit(limit)))[::-1]
 
     async def range(
@@ -211,7 +216,8 @@ class HTTPThreadLog(RemoteClient):
         *until*.
         """
         times = {"since": since, "until": until}
-        query: dict[str, Any] = {"after": after, "before": before} | {
+        bounds = {"after": log_bound(after, "after"), "before": log_bound(before, "before")}
+        query: dict[str, Any] = bounds | {
             name: check_time(time, name).isoformat()
             for name, time in times.items()
             if time is not None
@@ -225,7 +231,8 @@ class HTTPThreadLog(RemoteClient):
 
         They are read in pages of 500.
         """
-        query: dict[str, Any] = {"newest_first": True} if newest_first else {"after": after}
+        first = log_position(after, "after")
+        query: dict[str, Any] = {"newest_first": True} if newest_first else {"after": first}
         request = operations.log_entries(self.namespace, thread_id, query=query)
         pages = self._server.pages(request, "entries", wire.decode_entry, None)
         async with aclosing(pages):
@@ -340,7 +347,7 @@ async def _body_of_entries(
     trees = await offload(values, lambda: [jsonable(value) for value in values])
     return {
         "entries": [{"value": tree} | mark for tree, mark in zip(trees, marks, strict=True)],
-        "expected_version": given(expected_version),
+        "expected_version": log_version(expected_version),
         "ttl": lifetime_seconds(ttl),
     }
 

@@ -12,6 +12,7 @@ from typing import Any
 from memalchemy._cursors import decode_cursor, encode_cursor
 from memalchemy.contracts import UNSET, CheckpointInfo, CheckpointRecord, Unset
 from memalchemy.errors import Conflict, InvalidArgument, NotFound, ThreadDeleted
+from memalchemy.filters import field_equals
 from memalchemy.http import operations, wire
 from memalchemy.http._offload import offload
 from memalchemy.http.server import _schemas as schemas
@@ -335,6 +336,10 @@ async def query_by_metadata(context: RequestContext, body: schemas.QueryByMetada
 async def search_data(context: RequestContext, body: schemas.SearchDataBody) -> Any:
     """Find threads by a field of their newest state, among those saved last."""
     value: Any = await decode_part(body.value, "/value")
+    try:
+        field_equals(body.path, value)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(str(error)) from error
     return await _encode_infos(
         await context.checkpointer.search_data(body.path, value, body.limit, among=body.among)
     )

@@ -7,7 +7,7 @@ are refused. Ids may hold any code point, which pydantic's own ``str`` does not 
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -21,11 +21,12 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from memalchemy.contracts import ItemOrder, Match, SearchMode
-from memalchemy.filters import Filter
+from memalchemy.contracts import ItemOrder, Match, SearchMode, check_time
+from memalchemy.http import wire
 from memalchemy.http.server._limits import MAX_RESULTS, Limits
 from memalchemy.keys import MAX_ENTRY_KEY_CHARACTERS, MAX_ID_CHARACTERS
 from memalchemy.search.vectors import check_vector
+from memalchemy.store.embedding import vector_rows
 
 
 def _check_text(value: Any) -> str:
@@ -76,14 +77,21 @@ def _check_length_of_list(value: list[Any], info: ValidationInfo[Limits]) -> lis
     return value
 
 
-def _check_filter(value: dict[str, Any]) -> dict[str, Any]:
-    Filter.parse(value)
-    return value
-
-
 def _check_vector(value: list[float]) -> list[float]:
     check_vector(value)
     return value
+
+
+def _check_embedding(value: Any) -> Any:
+    try:
+        vector_rows(value, "")
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    return value
+
+
+def _check_time_of_item(value: datetime) -> datetime:
+    return check_time(value, "a time").astimezone(UTC)
 
 
 Text = Annotated[str, PlainValidator(_check_text), WithJsonSchema({"type": "string"})]
@@ -106,8 +114,26 @@ Tree = Annotated[
     WithJsonSchema({"type": "object", "additionalProperties": True}),
 ]
 Value = Annotated[Any, WithJsonSchema({"description": "Any JSON, with tags for what JSON lacks."})]
+ItemFilter = Annotated[
+    Tree,
+    AfterValidator(wire.decode_filter),
+    Field(description="Its operands are any JSON, with tags for what JSON lacks."),
+]
 Vector = Annotated[
     list[float], Field(min_length=1, max_length=16_000), AfterValidator(_check_vector)
+]
+VECTOR = {"type": "array", "items": {"type": "number"}, "minItems": 1, "maxItems": 16_000}
+"""The documented form of a vector."""
+VECTORS = {"anyOf": [VECTOR, {"type": "array", "items": VECTOR, "minItems": 1}]}
+Embedding = Annotated[
+    Any,
+    PlainValidator(_check_embedding),
+    WithJsonSchema(
+        {
+            "anyOf": [*VECTORS["anyOf"], {"type": "object", "additionalProperties": VECTORS}],
+            "description": "A vector; or vectors by field, or lists of them.",
+        }
+    ),
 ]
 Flag = Annotated[bool, PlainValidator(_parse_flag), WithJsonSchema({"type": "boolean"})]
 Limit = Annotated[
@@ -119,7 +145,7 @@ Limit = Annotated[
 PageSize = Annotated[
     int, Field(ge=0, le=500), BeforeValidator(_parse_number), AfterValidator(_check_at_most_results)
 ]
-ExpectedVersion = Annotated[int, Field(ge=1, lt=2**63), BeforeValidator(_parse_number)]
+ExpectedVersion = Annotated[int, Field(gt=-(2**63), lt=2**63), BeforeValidator(_parse_number)]
 KeepCount = Annotated[int, Field(ge=1, lt=2**31), BeforeValidator(_parse_number)]
 Days = Annotated[float, Field(ge=0, lt=365_000)]
 Seconds = Annotated[float, Field(gt=0, lt=365_000 * 86_400, description="Seconds.")]
@@ -129,6 +155,11 @@ Time = Annotated[
     datetime,
     PlainValidator(_parse_time),
     WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+ExpectedTime = Annotated[
+    Time,
+    AfterValidator(_check_time_of_item),
+    Field(description="With expected_version: 409 unless the item was created then."),
 ]
 Parts = Annotated[list[str], Field(description="The parts of a namespace.")]
 Many = AfterValidator(_check_length_of_list)
@@ -248,6 +279,7 @@ class ListNamespacesOfThreadQuery(ListQuery):
 
 class DeleteItemQuery(Query):
     expected_version: ExpectedVersion | None = None
+    expected_created_at: ExpectedTime | None = None
 
 
 # --- Bodies --------------------------------------------------------------------------------------
@@ -372,11 +404,12 @@ class PutItemBody(Schema):
     value: Value
     metadata: Tree | None = None
     ttl: Seconds | None = None
-    embedding: Vector | None = None
+    embedding: Embedding | None = None
     expected_version: Annotated[
         ExpectedVersion | None,
         Field(description="409 unless at this version; null: unless not there."),
     ] = None
+    expected_created_at: ExpectedTime | None = None
 
 
 class ChangeLogBody(Schema):
@@ -515,7 +548,7 @@ class NewItem(ItemName):
     value: Value
     metadata: Tree | None = None
     ttl: Seconds | None = None
-    embedding: Vector | None = None
+    embedding: Embedding | None = None
 
 
 class PutItemsBody(NamingNamespaces):
@@ -529,14 +562,12 @@ class PutItemsBody(NamingNamespaces):
 
 
 class DeleteMatchingBody(Schema):
-    filter: Annotated[
-        Tree, AfterValidator(_check_filter), Field(json_schema_extra={"minProperties": 1})
-    ]
+    filter: Annotated[ItemFilter, Field(json_schema_extra={"minProperties": 1})]
     prefix: Annotated[bool, Field(description="Namespaces below this one, too.")] = False
 
 
 class PutVectorBody(Schema):
-    embedding: Vector
+    embedding: Embedding
     model: Text | None = None
     expected_version: ExpectedVersion | None = None
 
@@ -562,7 +593,7 @@ class SearchItemsBody(Schema):
     prefix: bool = False
     mode: SearchMode = "text"
     match: WordMatch = "any"
-    filter: Annotated[Tree, AfterValidator(_check_filter)] | None = None
+    filter: ItemFilter | None = None
     limit: Limit = 10
     offset: Limit = 0
     threshold: Share | None = None

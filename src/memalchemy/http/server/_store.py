@@ -42,8 +42,7 @@ async def store_put(
 ) -> Any:
     """Write an item."""
     value: Any = await decode_part(body.value, "/value")
-    is_expecting = "expected_version" in body.model_fields_set
-    given = body.expected_version if is_expecting else UNSET
+    given = _asked_version(namespace, key, body)
     expected = await _expected_item(context, namespace, key, conditions, given)
     with _conditions_hold(conditions):
         version = await context.store.put(
@@ -83,7 +82,7 @@ async def store_delete(
     conditions: Conditions,
 ) -> Any:
     """Delete an item."""
-    given = UNSET if query.expected_version is None else query.expected_version
+    given = _asked_version(namespace, key, query)
     expected = await _expected_item(context, namespace, key, conditions, given)
     with _conditions_hold(conditions):
         deleted = expected is not None and await context.store.delete(
@@ -94,12 +93,24 @@ async def store_delete(
     return {"deleted": True}
 
 
+def _asked_version(
+    namespace: Namespace, key: str, asked: schemas.PutItemBody | schemas.DeleteItemQuery
+) -> StoreItem | int | Unset | None:
+    """Return the version that a request expects of an item, or the item of that time."""
+    version, time = asked.expected_version, asked.expected_created_at
+    if time is None:
+        return version if "expected_version" in asked.model_fields_set else UNSET
+    if version is None:
+        raise InvalidArgument("expected_created_at is given together with expected_version")
+    return StoreItem(namespace, key, None, {}, time, time, version, None)
+
+
 async def _expected_item(
     context: RequestContext,
     namespace: Namespace,
     key: str,
     conditions: Conditions,
-    given: int | Unset | None,
+    given: StoreItem | int | Unset | None,
 ) -> StoreItem | int | Unset | None:
     """Return the item that a write may replace: as the conditions have it, or as it was *given*."""
     if not conditions:

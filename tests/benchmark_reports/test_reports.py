@@ -8,6 +8,7 @@ import subprocess
 import sys
 from html import escape
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -87,6 +88,30 @@ def test_a_committed_run_is_a_whole_one(name: str) -> None:
         )
     assert committed.about["rounds"] >= 5
     assert not any(one.note for one in committed.findings), "a target was left out"
+
+
+def _stored_runs() -> list[tuple[str, dict[str, Any]]]:
+    runs = {name: report.committed(name).about for name in RUNS} | {
+        "curves": curves_report.committed().about
+    }
+    return [
+        (f"{name} {one['date']}", one)
+        for name, about in runs.items()
+        for one in (about, *about.get("added", []))
+    ]
+
+
+@pytest.mark.parametrize("about", [pytest.param(one, id=id_) for id_, one in _stored_runs()])
+def test_a_committed_run_names_the_commit_that_it_measured(about: dict[str, Any]) -> None:
+    """One of this history, without changes beside it."""
+    if about.get("commit") is None:
+        pytest.skip("runs did not name their commit then")
+    whole = ("git", "rev-parse", "--is-shallow-repository")
+    told = subprocess.run(whole, cwd=ROOT, check=False, capture_output=True, text=True)
+    if told.stdout.strip() != "false":
+        pytest.skip("there is no history here, or not all of it")
+    found = ("git", "merge-base", "--is-ancestor", about["commit"], "HEAD")
+    assert subprocess.run(found, cwd=ROOT, check=False).returncode == 0
 
 
 def test_ours_is_promised_to_be_no_slower_than_any_other_sql_from_200_messages_on() -> None:

@@ -49,7 +49,7 @@ from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import Any
 from uuid import UUID
 
-from memalchemy.codec.values import pointer_of
+from memalchemy._json_pointers import pointer_of
 from memalchemy.contracts import plain_number
 
 MAX_DEPTH = 50  # of mappings, lists and sets in each other

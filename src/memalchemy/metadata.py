@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from memalchemy.codec.values import pointer
+from memalchemy._json_pointers import pointer
 from memalchemy.errors import NotSerialisable, TooLarge
 
 MAX_METADATA_BYTES = 32_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from memalchemy._json_pointers import pointer
 from memalchemy._json_types import are_equal
 from memalchemy.codec.foreign_msgpack import EMPTY, plain_tree
-from memalchemy.codec.values import pointer
 from memalchemy.contracts import Diff, Packed
 
 

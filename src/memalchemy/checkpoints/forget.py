@@ -8,11 +8,11 @@ from typing import Any
 
 from sqlalchemy import Executable, and_, bindparam, delete, null, or_, select, update
 
+from memalchemy._json_pointers import pointer
 from memalchemy._unreadable_rows import UnreadableRows
 from memalchemy.checkpoints import listing
 from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.codec.field_terms import FieldTerms
-from memalchemy.codec.values import pointer
 from memalchemy.database import WRITE_ROWS, Database, HostConnection
 from memalchemy.database.sqlite.shrink import overwrite_deleted_bytes
 from memalchemy.dialects import Dialect, in_namespace, namespace_binds

@@ -17,7 +17,7 @@ from math import inf, isnan
 from struct import Struct
 from typing import Any
 
-from memalchemy.codec.values import pointer
+from memalchemy._json_pointers import pointer
 from memalchemy.contracts import plain_number
 
 MAX_FIELDS = 64

@@ -32,6 +32,7 @@ from uuid import UUID
 import ormsgpack
 
 from memalchemy import _bounds as bounds
+from memalchemy._json_pointers import pointer
 from memalchemy.contracts import Packed
 from memalchemy.errors import Corrupt, NotSerialisable, TooLarge
 
@@ -87,19 +88,6 @@ Fallback = Callable[[Any], Any]
 
 class UnknownTag(LookupError):
     """A tag that this release does not know."""
-
-
-def pointer(path: str, step: str | int) -> str:
-    """Extend a JSON pointer (RFC 6901) by one step."""
-    name = str(step)
-    if "~" in name or "/" in name:
-        name = name.replace("~", "~0").replace("/", "~1")
-    return f"{path}/{name}"
-
-
-def pointer_of(field: str) -> str:
-    """Return the JSON pointer of a field, which is a pointer already or a top-level key."""
-    return field if field.startswith("/") else pointer("", field)
 
 
 def encode_key(key: str) -> bytes:

@@ -15,7 +15,8 @@ import orjson
 
 from memalchemy import errors
 from memalchemy._bounds import parse_json
-from memalchemy.codec.values import from_jsonable, jsonable, pointer
+from memalchemy._json_pointers import pointer
+from memalchemy.codec.values import from_jsonable, jsonable
 from memalchemy.contracts import CheckpointInfo, Diff, Entry, EntryHit, LogInfo, StoreItem
 from memalchemy.conversations import MessageHit
 from memalchemy.errors import InvalidArgument, MemalchemyError

@@ -14,7 +14,8 @@ from uuid import UUID
 from pydantic import BaseModel, SecretBytes, SecretStr
 from pydantic_core import to_jsonable_python
 
-from memalchemy.codec.values import MAX_DEPTH, pointer
+from memalchemy._json_pointers import pointer
+from memalchemy.codec.values import MAX_DEPTH
 from memalchemy.errors import NotSerialisable
 
 _STORED = frozenset({str, int, float, bool, type(None), bytes, datetime, date, UUID, Decimal})

@@ -15,9 +15,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from memalchemy._changes import ItemChange, function_errors
+from memalchemy._json_pointers import pointer_of
 from memalchemy._locked_retry import retry_with_lock
 from memalchemy._retry import retry_on_conflict
-from memalchemy.codec.values import frozen, is_heavy, pointer_of
+from memalchemy.codec.values import frozen, is_heavy
 from memalchemy.contracts import (
     DELETE,
     LEAVE,

@@ -20,7 +20,7 @@ from uuid import UUID
 
 from agent_framework._workflows._checkpoint_encoding import _REGISTERED_CHECKPOINT_TYPE_KEYS
 
-from memalchemy.codec.values import pointer
+from memalchemy._json_pointers import pointer
 from memalchemy.integrations._declarations.agent_framework import MARK
 
 _ATOMS = frozenset({str, int, float, bool, type(None), bytes, datetime, date, UUID, Decimal})

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from crewai.memory.types import MemoryRecord, ScopeInfo
 
-from memalchemy.codec.values import pointer
+from memalchemy._json_pointers import pointer
 from memalchemy.contracts import NewItem, StoreItem
 from memalchemy.database import HostConnection
 from memalchemy.errors import NotSerialisable

@@ -8,7 +8,7 @@ from typing import Any
 from haystack.errors import FilterError
 
 from memalchemy import filters as filters_of_store
-from memalchemy.codec.values import pointer
+from memalchemy._json_pointers import pointer
 from memalchemy.filters import as_datetime
 from memalchemy.integrations._filters import EVERYTHING, NOTHING, Filter, is_none
 from memalchemy.integrations._wordless import stored_forms

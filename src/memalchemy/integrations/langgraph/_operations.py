@@ -19,7 +19,7 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
-from memalchemy.codec.values import pointer
+from memalchemy._json_pointers import pointer
 from memalchemy.contracts import check_limit
 from memalchemy.filters import Filter, operators_without_sign
 from memalchemy.integrations._filters import equals, is_none

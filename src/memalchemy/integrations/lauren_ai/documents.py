@@ -9,7 +9,7 @@ from typing import Any
 from lauren_ai._memory import MemoryResult
 
 from memalchemy import VectorStore, collections
-from memalchemy.codec.values import pointer
+from memalchemy._json_pointers import pointer
 from memalchemy.integrations._base import AnyDatabase
 from memalchemy.integrations._filters import equals
 from memalchemy.integrations.lauren_ai._adapter import LaurenAdapter

@@ -13,7 +13,7 @@ from llama_index.core.vector_stores.types import (
     MetadataFilters,
 )
 
-from memalchemy.codec.values import pointer
+from memalchemy._json_pointers import pointer
 from memalchemy.integrations._filters import EVERYTHING, NOTHING, Filter, is_none
 from memalchemy.integrations._wordless import stored_forms, wordless
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import Any
 
-from memalchemy.codec.values import pointer
+from memalchemy._json_pointers import pointer
 from memalchemy.filters import as_datetime
 from memalchemy.integrations._filters import Filter
 

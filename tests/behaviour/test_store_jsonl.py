@@ -132,7 +132,7 @@ async def test_imported_items_are_found_by_their_words_fields_and_vectors(db: Da
     "read",
     [
         partial(reads.read_items, words=False),
-        partial(vectors_of_items, as_stored=False, signed=False),
+        partial(vectors_of_items, as_stored=False, alive=False, signed=False),
     ],
     ids=["items", "vectors"],
 )

@@ -82,6 +82,8 @@ UNPROVEN: dict[str, str] = {
         "read_checkpoint",
     )},
     **dict.fromkeys(("checkpoints.load.read_chain", "checkpoints.load.read_snapshot"), HELD),
+    "checkpoints.snapshots.read_states": HELD,
+    "log.pending_writes.read_writes_of_checkpoints": HELD,
     **{f"log.entries.{name}": HELD for name in ("count_entries", "read_changes", "read_entries")},
     "log.entries.read_entries_of_logs": HELD,
     "log.entries.read_entries_of_threads": HELD,

@@ -313,7 +313,7 @@ def list_checkpoints_of_runs(dialect: Dialect, proven: bool) -> Executable:
     return (
         select(THREADS.c.thread_id, THREADS.c.namespace, made.c.seq, made.c.checkpoint_id)
         .select_from(named_here)
-        .where(in_namespace(THREADS, below=True), live())
+        .where(in_namespace(THREADS, below=True), *unless(proven, live()))
         .order_by(THREADS.c.thread_id, THREADS.c.namespace)
     )
 

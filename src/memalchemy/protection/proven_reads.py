@@ -179,9 +179,9 @@ class _NewestCheckpoints(CheckpointedHeads):
 
 
 class _CheckpointProof(HeadProof):
-    """Proof of checkpoints with the heads of their logs, which do not have to be live."""
+    """Proof of checkpoints with the heads of their logs."""
 
-    sentence = "each checkpoint, and the head of its log"
+    sentence = "each checkpoint, and the head of its log, including expired and deleted logs"
 
     def add_to(self, query: Any) -> Any:
         own = (CHECKPOINTS.c[name].label(f"proof_of_{name}") for name in _CHECKPOINT)
@@ -193,9 +193,6 @@ class _CheckpointProof(HeadProof):
         with errors_about(f"checkpoint {values[0]!r} of thread {row.proof_thread_id!r}"):
             content = checkpoint_content_of_values(tenant, row.proof_log_id, seq, values)
             keys.check(signature, content)
-
-    def is_listed(self, row: Any, now: Any) -> bool:
-        return True
 
 
 class _EntryProof(Proof):

@@ -13,6 +13,7 @@ import pytest
 from public_reads import NOT_READS, USERS, fill, fill_memories
 from sqlalchemy import func, select
 from write_operations import WRITES
+from write_operations import fill as fill_for_writes
 
 import memalchemy
 from memalchemy import Database, Memory, MemoryType
@@ -147,15 +148,9 @@ async def test_a_write_changes_what_it_changes_without_a_replica(
         async with Database(url, tenant=tenant) as db:
             await fill(db)
             await fill_memories(db)
-            await _fill_exchange(db)
+            await fill_for_writes(db)
         async with Database(url, tenant=tenant, **known) as db:
             returned = await CALLS[name](db)
             plain = returned if isinstance(returned, int | None) else None
             told[how] = plain, await _rows(db)
     assert told["beside"] == told["without"]
-
-
-async def _fill_exchange(db: Database) -> None:
-    from write_operations import fill as fill_for_writes
-
-    await fill_for_writes(db)

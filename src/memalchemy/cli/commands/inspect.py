@@ -40,7 +40,7 @@ _WAITING = (
     *("thread_id", "namespace", "title", "agent", "user", "asked", "happened_at"),
     *("messages", "errors", "input_tokens", "output_tokens", "cost_usd"),
 )
-"""What a program is told of a waiting thread."""
+"""The fields of a waiting thread in the output for programs."""
 
 
 @command("threads", example="memalchemy --db sqlite:///agent.db threads --pattern 'airline-*'")

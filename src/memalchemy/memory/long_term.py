@@ -262,9 +262,12 @@ class LLMMemoryManager(BaseMemoryManager):
             await self._delete_oldest((*prefix, type_.value), connection)
 
     async def _delete_oldest(self, namespace: Namespace, connection: HostConnection | None) -> None:
-        limit, here = self.max_memories, copy(self)
+        limit = self.max_memories
+        if limit is None:
+            return
+        here = copy(self)
         here.store = on_primary(self.store)
-        if limit is None or await here.store.count(namespace, connection=connection) <= limit:
+        if await here.store.count(namespace, connection=connection) <= limit:
             return
         for item in (await here._newest_of_namespace(namespace, None, connection))[limit:]:
             try:

@@ -99,6 +99,7 @@ CORE = ("--tiers", "core")
 CORE_AND_CI = ("--tiers", "core,ci")
 ON_BOTH = ("--databases", "sqlite,postgresql")
 NO_SERVER = ("--databases", "sqlite", "--server", "none")
+SAMPLE = "--sample"
 # Soaks and matrices of a release choose their own settings: they run once, in the session long.
 BEHAVIOUR = (*CORE_AND_CI, "tests/behaviour")
 
@@ -189,20 +190,20 @@ def architecture(session: nox.Session) -> None:
 @nox.session
 def sqlite(session: nox.Session) -> None:
     """The core of the tests on SQLite: behaviour, codec, search, durability, command line."""
-    _tests(session, EXTRAS, ORACLE_DRIVER, options=NO_SERVER, tests=CORE)
+    _tests(session, EXTRAS, ORACLE_DRIVER, options=NO_SERVER, tests=(*CORE, SAMPLE))
 
 
 @nox.session
 def postgres(session: nox.Session) -> None:
     """The core of the tests that need a PostgreSQL server, with asyncpg."""
     only = ("--databases", "postgresql", "--server", "only")
-    _tests(session, EXTRAS, ORACLE_DRIVER, options=only, tests=CORE)
+    _tests(session, EXTRAS, ORACLE_DRIVER, options=only, tests=(*CORE, SAMPLE))
 
 
 @nox.session(default=False)
 def rest(session: nox.Session) -> None:
     """The other tests of a change: pages, parity, packaging, Oracle, HTTP, migrations, the kit."""
-    _tests(session, EXTRAS, ORACLE_DRIVER, options=ON_BOTH, tests=("--tiers", "ci"))
+    _tests(session, EXTRAS, ORACLE_DRIVER, options=ON_BOTH, tests=("--tiers", "ci", SAMPLE))
 
 
 @nox.session(default=False)

@@ -61,7 +61,7 @@ class CallGraph:
         trees: dict[str, ast.Module] = {}
         for path in sorted(ROOT.rglob("*.py")):
             module, text = _name_of(path), path.read_text()
-            trees[module] = ast.parse((changes or {}).get(module, str)(text))
+            trees[module] = _parsed((changes or {}).get(module, str)(text))
         for module, tree in trees.items():
             self._define(module, tree)
             self._imports[module] = dict(_imported(tree))
@@ -93,7 +93,7 @@ class CallGraph:
             if any(isinstance(one, ast.Name) and "property" in one.id
                    for one in part.decorator_list) and part.returns:  # fmt: skip
                 self._attributes[owner][part.name] = part.returns
-            for inner in ast.walk(part):
+            for inner in _nodes(part):
                 target = inner.targets[0] if isinstance(inner, ast.Assign) else None
                 if isinstance(inner, ast.AnnAssign):
                     target = inner.target
@@ -188,7 +188,7 @@ class CallGraph:
 
     def _used_by(self, unit: Unit) -> Iterator[str]:
         for part in unit.parts:
-            for node in ast.walk(part):
+            for node in _nodes(part):
                 if not isinstance(node, ast.Name | ast.Attribute):
                     continue
                 named = self._named(unit.module, node)
@@ -247,8 +247,16 @@ def _name_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+_parsed = cache(ast.parse)  # most of a changed package is what it was
+
+
+@cache
+def _nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    return tuple(node for node in ast.walk(tree) if not isinstance(node, ast.expr_context))
+
+
 def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("memalchemy"):
             within = str(node.module).removeprefix("memalchemy").lstrip(".")
             for name in node.names:
@@ -265,7 +273,7 @@ def _names_within(function: ast.AST) -> dict[str, ast.AST]:
     found: dict[str, ast.AST] = {}
     if not isinstance(function, Function):
         return found
-    for node in ast.walk(function):
+    for node in _nodes(function):
         if not isinstance(node, ast.Assign):
             continue
         for target in node.targets:

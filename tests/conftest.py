@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import gc
 import logging
 import os
 import signal
@@ -28,6 +29,7 @@ import sync_face
 import tiers
 from capabilities import database_lacks
 from clocks import Clock, set_clock
+from garbage import freeze_heap
 from golden.watch import never_seen
 from memalchemy.codec import encryption
 from memalchemy.errors import MemalchemyError
@@ -94,6 +96,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--tiers",
         help=f"run tests of these tiers only, of {', '.join(tiers.TIERS)}: see tests/tiers.py",
+    )
+    parser.addoption(
+        "--sample",
+        action="store_true",
+        help="run a sample of the tests of some modules: see tests/tiers.py",
     )
     parser.addoption(
         "--strict-oracle",
@@ -183,10 +190,21 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if collection_path.is_dir():
         found = tiers.tiers_in(collection_path)
     elif collection_path.name.startswith("test_"):
-        found = {tiers.tier_of(collection_path)}
+        found = tiers.tiers_of(collection_path)
     else:
         return None
     return (bool(found) and found.isdisjoint(chosen.split(","))) or None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Let the collector look at what tests make, and not at the modules and the tests each time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        freeze_heap()
+        gc.enable()
 
 
 def _database_of(item: pytest.Item) -> str | None:
@@ -222,6 +240,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     _keep(config, items, lambda item: not _is_refused_by_the_wall(item))
     if (server := config.getoption("--server")) != "any":
         _keep(config, items, lambda item: needs_a_server(item) == (server == "only"))
+    if config.getoption("--sample"):
+        large = {item.nodeid for item in items if tiers.is_sampled(item.path)}
+        left_out = large - tiers.sample_of(large)
+        _keep(config, items, lambda item: item.nodeid not in left_out)
 
 
 def _is_refused_by_the_wall(item: pytest.Item) -> bool:

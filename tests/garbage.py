@@ -1,4 +1,6 @@
-"""Garbage collection where a test asks for it: beside all tests a full one takes a second."""
+"""Garbage collection beside all tests: a full one would look at each module and test of the suite,
+which takes a second.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-@contextmanager
-def small_heap() -> Iterator[None]:
-    """Let the collector look at nothing but what is made in the block."""
+def freeze_heap() -> None:
+    """Collect what is garbage, and let the collector never again look at what is left."""
+    gc.collect()
     gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 @contextmanager
@@ -25,8 +23,8 @@ def no_collector() -> Iterator[None]:
     """
     gc.disable()
     try:
-        with small_heap():
-            yield
-            gc.collect()
+        freeze_heap()
+        yield
+        gc.collect()
     finally:
         gc.enable()

@@ -1,11 +1,11 @@
-"""The collector that looks at a test's own objects alone sees these."""
+"""The collector looks at the objects of the tests alone, and sees these."""
 
 from __future__ import annotations
 
 import gc
 import weakref
 
-from garbage import no_collector, small_heap
+from garbage import freeze_heap, no_collector
 
 
 class Knot:
@@ -24,13 +24,18 @@ def test_what_is_made_in_the_block_is_collected_at_its_end_and_not_before() -> N
     assert gc.isenabled()
 
 
-def test_what_was_there_before_is_not_looked_at_until_the_end_of_the_block() -> None:
-    with no_collector():
-        before = weakref.ref(Knot())
-        with small_heap():
-            made = weakref.ref(Knot())
-            gc.collect()
-            assert made() is None
-            assert before() is not None
-        gc.collect()
-        assert before() is None
+def test_garbage_is_collected_before_the_collector_looks_away() -> None:
+    garbage = weakref.ref(Knot())
+    freeze_heap()
+    assert garbage() is None
+
+
+def test_what_is_made_afterwards_is_collected() -> None:
+    freeze_heap()
+    made = weakref.ref(Knot())
+    gc.collect()
+    assert made() is None
+
+
+def test_modules_and_tests_are_not_looked_at() -> None:
+    assert gc.get_freeze_count() > 100_000

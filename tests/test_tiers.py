@@ -37,11 +37,43 @@ def test_a_pattern_names_modules_that_are_there(pattern: str) -> None:
     [
         ("integrations/crewai", {"integrations"}),
         ("migrations", {"ci", "release"}),
+        ("conformance", {"ci", "release"}),  # of one module CI runs a sample
         ("data", set()),
     ],
 )
 def test_a_directory_has_the_tiers_of_its_modules(directory: str, found: set[str]) -> None:
     assert tiers.tiers_in(tiers.HERE / directory) == found
+
+
+@pytest.mark.parametrize("name", tiers.SAMPLED)
+def test_a_release_runs_the_whole_of_what_a_change_runs_a_sample_of(name: str) -> None:
+    path = tiers.HERE / name
+
+    assert path.is_file()
+    assert tiers.tiers_of(path) in ({"core", "release"}, {"ci", "release"})
+
+
+def test_a_sample_has_a_part_of_the_cases_of_each_test_whatever_their_order() -> None:
+    names = [f"t.py::test_a[{driver}-{n}]" for driver in "pq" for n in range(40)]
+    one, few = "t.py::test_b", {"t.py::test_c[1]", "t.py::test_c[2]"}
+    sample = tiers.sample_of([*names, one, *few])
+
+    assert len(sample & {*names}) == len(names) // tiers.PART
+    assert {name[13] for name in sample & {*names}} == {"p", "q"}
+    assert one in sample
+    assert len(sample & few) == 1
+    assert tiers.sample_of([*few, one, *reversed(names)]) == sample
+
+
+def test_a_sample_is_run_where_it_is_asked_for_only() -> None:
+    functions = [node for node in ast.parse(NOXFILE).body if isinstance(node, ast.FunctionDef)]
+
+    asking = [one.name for one in functions if _names(one, "SAMPLE")]
+    assert asking == ["sqlite", "postgres", "rest"]
+
+
+def _names(function: ast.AST, name: str) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(function))
 
 
 def test_every_tier_is_run_by_a_session() -> None:

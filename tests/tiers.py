@@ -3,11 +3,18 @@
 ``core`` is what plain nox runs, on SQLite and PostgreSQL; ``ci`` is the rest of what a change needs
 (`nox -s ci`); ``release`` are soaks, kills and matrices, which take minutes each. The others need
 packages or a machine of their own. A module that stands nowhere below is of the core.
+
+Some modules ask one question in hundreds of cases, which differ in a driver, a mode, a method: a
+change runs a sample of these, and a release them all.
 """
 
 from __future__ import annotations
 
+import random
+from collections import defaultdict
+from collections.abc import Iterable
 from fnmatch import fnmatch
+from math import ceil
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -98,10 +105,64 @@ PATTERNS: dict[str, tuple[str, ...]] = {
 
 TIERS = ("core", *PATTERNS)
 
+SAMPLED = (
+    "behaviour/test_arguments_of_any_kind.py",
+    "behaviour/test_copies_beside_damaged_rows.py",
+    "behaviour/test_decompression_bombs_in_rows.py",
+    "behaviour/test_ended_loops_and_dropped_databases.py",
+    "behaviour/test_held_loads.py",
+    "behaviour/test_jobs_beside_damaged_rows.py",
+    "behaviour/test_jobs_beside_damaged_rows_on_servers.py",
+    "behaviour/test_match_of_words.py",
+    "behaviour/test_reads_of_edited_rows.py",
+    "behaviour/test_reembedding.py",
+    "behaviour/test_text_ranking.py",
+    "behaviour/test_vector_search_with_filters.py",
+    "codec/test_decoding_bounds.py",
+    "conformance/test_adapter_checks_of_native_classes.py",
+    "durability/test_cancelled_in_each_await.py",
+    "durability/test_dead_connections.py",
+    "durability/test_memory_of_closed_databases.py",
+    "durability/test_read_only_nodes.py",
+    "http/test_ended_loops_and_dropped_clients.py",
+    "http/test_http_contract.py",
+    "http/test_http_inspector_sql.py",
+    "search/test_vector_indexes.py",
+    "transfer/test_copies_after_any_operations.py",
+)
+"""Modules of which the core or CI runs a sample; ``release`` has the whole of them, too."""
+PART = 4
+"""A sample has one of so many cases of a test, and at least one."""
+
 
 def tiers_in(directory: Path) -> set[str]:
     """Return the tiers of the test modules in *directory* and below it."""
-    return {tier_of(path) for path in directory.rglob("test_*.py")}
+    return {tier for path in directory.rglob("test_*.py") for tier in tiers_of(path)}
+
+
+def tiers_of(path: Path) -> set[str]:
+    """Return the tiers that run the test module at *path*, or a sample of it."""
+    return {tier_of(path)} | ({"release"} if is_sampled(path) else set())
+
+
+def is_sampled(path: Path) -> bool:
+    """Return whether a change runs a sample of the test module at *path*."""
+    return path.relative_to(HERE).as_posix() in SAMPLED
+
+
+def sample_of(names: Iterable[str]) -> set[str]:
+    """Return the names of those tests that are run instead of all, the same in each run.
+
+    Of each function there is one of `PART` cases, whatever these differ in, and at least one.
+    """
+    cases: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        cases[name.partition("[")[0]].append(name)
+    return {
+        chosen
+        for function, found in cases.items()
+        for chosen in random.Random(function).sample(sorted(found), ceil(len(found) / PART))
+    }
 
 
 def tier_of(path: Path) -> str:

@@ -10,14 +10,13 @@ import ast
 import asyncio
 import random
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from callers_in_contexts import in_a_run, in_a_run_of_a_task, is_free
-from garbage import small_heap
+from garbage import freeze_heap
 from memalchemy import Checkpointer, Database, Episode, MemoryFact, Store, sync
 from memalchemy.inspection import Inspector
 from memalchemy.memory import LLMMemoryManager
@@ -69,9 +68,8 @@ def argument(name: str, _: random.Random) -> Any:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def collector_of_new_objects() -> Iterator[None]:
-    with small_heap():
-        yield
+def collector_of_new_objects() -> None:
+    freeze_heap()
 
 
 METHODS = [

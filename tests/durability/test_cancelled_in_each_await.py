@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -19,7 +19,7 @@ from sqlalchemy import Integer, literal_column, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import StaticPool
 
-from garbage import small_heap
+from garbage import freeze_heap
 from memalchemy import Database, Store
 from memalchemy.database.intent import Intent, Kind
 from memalchemy.maintenance import tenants
@@ -35,9 +35,8 @@ APPLICATION = "ma_cancelled"
 
 
 @pytest.fixture(autouse=True)
-def collector_of_new_objects() -> Iterator[None]:
-    with small_heap():
-        yield
+def collector_of_new_objects() -> None:
+    freeze_heap()
 
 
 class CancelledAt:

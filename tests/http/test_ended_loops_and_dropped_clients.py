@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from callers_in_contexts import REFUSED, in_a_run, in_a_run_of_a_task, is_free
-from garbage import no_collector, small_heap
+from garbage import freeze_heap, no_collector
 from httpserver import running
 from memalchemy import Database, MemalchemyError, http
 from memalchemy.http import blocking
@@ -323,9 +323,8 @@ REFUSED_BY_CLIENTS = (*REFUSED, AttributeError)
 
 
 @pytest.fixture
-def collector_of_new_objects() -> Iterator[None]:
-    with small_heap():
-        yield
+def collector_of_new_objects() -> None:
+    freeze_heap()
 
 
 METHODS = [

@@ -118,7 +118,8 @@ def _section(name: str, command: Any, notes: dict[str, Any], shared: set[tuple[s
     else:
         parts += more
     if "like" in notes:
-        parts.append(f"Its options are those of [`{notes['like']}`](#{notes['like']}).")
+        like = f"[`{notes['like']}`](#{notes['like']})"
+        parts.append(f"Its options are those of {like}, and its JSON has the same form.")
         own = []
     without_defaults = {_without_default(one) for one in shared}
     own = [one for one in own if one[0] != notes.get("obvious")]

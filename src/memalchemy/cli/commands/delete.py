@@ -30,8 +30,8 @@ async def delete(
 ) -> None:
     """Delete a thread, or one checkpoint of it.
 
-    Deletes a thread with its checkpoints and entries in all namespaces, or with --namespace only in
-    that one. Checkpoints that build on a deleted one stay readable. On a terminal it asks first.
+    Deletes checkpoints and entries in all namespaces, or only in --namespace. Checkpoints that
+    build on a deleted one stay readable. On a terminal it asks first.
     """
     from memalchemy import Checkpointer
 

@@ -39,8 +39,8 @@ async def demo(
 ) -> int:
     """See memalchemy work, in a few seconds.
 
-    Saves the run of an invented agent, branches, compares, searches, and measures the space. Uses a
-    temporary SQLite file, or the database that --db names, and removes its data at the end.
+    Saves an invented agent's run, branches, compares, searches and measures, in a temporary SQLite
+    file or the database of --db, and removes its data.
     """
     with ExitStack() as stack:
         temporary = ctx.options.db is None

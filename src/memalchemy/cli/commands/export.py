@@ -38,8 +38,8 @@ async def export(
     """Export checkpoints and entries of logs as JSON lines.
 
     Writes what `forget` would erase, thread by thread, oldest first. Values that JSON lacks are
-    tagged, such as {"~b": base64}. No command reads these lines again: use `backup` or `copy` to
-    get the same threads back.
+    tagged, such as {"~b": base64}. No command reads these lines again: `backup` and
+    `copy` keep threads.
     """
     from memalchemy import Checkpointer
 

@@ -28,8 +28,8 @@ async def fork(
 ) -> None:
     """Copy a thread into a new one.
 
-    Copies the thread of one namespace up to CHECKPOINT, or all of it, with the logs of a graph's
-    subgraphs, and prints the id of the new thread.
+    Copies the thread of one namespace, up to CHECKPOINT if given, with the logs of a graph's
+    subgraphs, and prints the new id.
     """
     async with ctx.database() as db:
         thread = await find_thread(db, thread)

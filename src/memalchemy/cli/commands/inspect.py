@@ -59,8 +59,8 @@ async def threads(
 ) -> int | None:
     """List threads, most recently written first.
 
-    A thread in several namespaces is listed once for each. --waiting reads the newest state of
-    every thread, and names those that cannot be read on stderr, with exit code 5.
+    A thread is listed once for each of its namespaces. --waiting reads the newest state of every
+    thread, and names unreadable ones on stderr, with exit code 5.
     """
     from memalchemy import Checkpointer
 
@@ -197,7 +197,7 @@ async def history(
     """List the checkpoints of a thread, newest first.
 
     "branch of" names the parent of a checkpoint that does not continue the one before it. "waits"
-    marks one that waits for an answer to an interrupt of LangGraph.
+    marks one with an unanswered interrupt of LangGraph.
     """
     from memalchemy.inspection.writes import find_waiting
 

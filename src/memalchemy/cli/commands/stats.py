@@ -43,7 +43,7 @@ async def stats(
     """Show what takes the space, and how it grows.
 
     "stored" is what states, entries and pending writes take, without indexes and search text; "full
-    size" is what whole states would take. --tables is about the whole database, with all tenants. A
+    size" is what whole states would take. --tables is about the whole database. A
     chart needs the extra `plot`.
     """
     if thread is not None:

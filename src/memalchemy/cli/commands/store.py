@@ -259,8 +259,7 @@ async def delete(
 ) -> int | None:
     """Remove an item, or all items of a namespace.
 
-    Vectors are removed too. --all says how many items there are and asks first; with --prefix it
-    includes the namespaces below.
+    --all counts the items and asks first; with --prefix it includes the namespaces below.
     """
     from memalchemy import Store
 
@@ -499,8 +498,7 @@ async def import_(
 
     Items come back with types, metadata, vectors and what is left of their lifetime. If a line is
     not an item, or an item exists with other content (without --overwrite or --skip), nothing of
-    its batch of 500 lines is written, and the exit code is 4. If the import is interrupted, run it
-    again.
+    its batch of 500 lines is written, and the exit code is 4. Run an interrupted import again.
     """
     from memalchemy import Store
     from memalchemy.store.jsonl import STATUSES, OnConflict, import_items

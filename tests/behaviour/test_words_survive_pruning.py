@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from contextlib import suppress
 from datetime import timedelta
 
@@ -86,8 +87,45 @@ async def test_words_go_to_the_descendants_of_a_branch(db: Database) -> None:
     assert await checkpointer.prune("t", keep_last=2) == 2
 
     assert await found(checkpointer, "left") == ["leaf"]
-    assert await found(checkpointer, "root") == ["right"]
+    assert sorted(await found(checkpointer, "root")) == ["leaf", "right"]
     assert await found(checkpointer, "right") == ["right"]
+
+
+async def test_words_that_the_newest_branch_has_dropped_are_found_in_the_others(
+    db: Database,
+) -> None:
+    checkpointer = Checkpointer(db)
+    await checkpointer.save({"messages": ["apple"]}, "t", "root")
+    for branch, said in (("a", ["apple", "left"]), ("b", ["cherry"]), ("c", ["apple", "right"])):
+        await checkpointer.save({"messages": said}, "t", branch, parent_id="root")
+    await checkpointer.save({"messages": ["damson"]}, "t", "d", parent_id="b")
+    assert await checkpointer.prune("t", keep_last=4) == 1
+
+    assert sorted(await found(checkpointer, "apple")) == ["a", "c"]
+    await checkpointer.delete("t", "c")
+    assert await found(checkpointer, "apple") == ["a"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_no_prune_of_any_tree_loses_words_of_a_state(db: Database, seed: int) -> None:
+    draw = random.Random(seed)
+    checkpointer = Checkpointer(db)
+    states: dict[str, list[str]] = {}
+    for n in range(30):
+        there = [info.checkpoint_id async for info in checkpointer.history("t")]
+        parent = draw.choice(there[:1] * 3 + there) if there else None
+        said = [word for word in states.get(str(parent), ()) if draw.random() > 0.1]
+        states[f"c{n}"] = [*said, f"word{n}x"]
+        state = {"messages": states[f"c{n}"]}
+        await checkpointer.save(state, "t", f"c{n}", parent_id=parent)
+        if draw.random() < 0.15:
+            await checkpointer.prune("t", keep_last=draw.randint(1, 5))
+
+    kept = [info.checkpoint_id async for info in checkpointer.history("t")]
+    for word in {word for one in kept for word in states[one]}:
+        hits = await found(checkpointer, word)
+        assert hits, word
+        assert all(word in states[one] for one in hits)
 
 
 async def test_many_threads_are_pruned_with_their_words(db: Database) -> None:

@@ -1414,7 +1414,8 @@ class Checkpointer(Generic[State]):
 
         It prunes one thread, or all; in this checkpointer's namespace, or in all. The newest of a
         thread always stays, and so do states that kept checkpoints are built on. Words of a deleted
-        checkpoint that its next remaining descendant holds are found at that one from now on.
+        checkpoint that its next remaining descendant holds are found at that one from now on: in
+        each branch, or in the hundred newest.
 
         If a framework keeps a thread in several logs, such as one for each subgraph, the rules are
         for the main log, and the others keep what its remaining checkpoints need.

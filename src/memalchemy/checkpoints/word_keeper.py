@@ -1,8 +1,9 @@
 """Words of pruned checkpoints: those that a remaining state still holds move to that one.
 
 A checkpoint's search text is what its step added. When the checkpoint is pruned, those of its words
-that the next remaining state holds are added to the search text of that one, and the others are
-gone: so no search finds words that no state has, and none misses words that one has.
+that the next remaining state holds are added to the search text of that one, and of each where the
+thread branches. The others are gone: so no search finds words that no state has, and none misses
+words that one has.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from memalchemy.statements import Program
 
 PAGE = 50
 """Search texts that are read at once: each may have `MAX_TEXT` characters."""
+MAX_HEIRS = 100
+"""Branches, the newest first, in which words of one pruned checkpoint are kept."""
 
 
 class Heir(NamedTuple):
@@ -46,8 +49,8 @@ class _Line:
 
     nearest: Heir | None = None
     """The lowest checkpoint that stays."""
-    of_parent: dict[str, Heir] = field(default_factory=dict)
-    """By the id of a parent, the next remaining checkpoint that descends from it."""
+    of_parent: dict[str, tuple[Heir, ...]] = field(default_factory=dict)
+    """By the id of a parent, in each branch the next remaining checkpoint that descends from it."""
 
 
 class WordKeeper:
@@ -126,8 +129,8 @@ class WordKeeper:
     ) -> tuple[dict[Heir, list[int]], dict[UUID, _Line]]:
         """Return the positions of pruned words by the checkpoint that gets them, newest first.
 
-        That is the next remaining descendant of the pruned checkpoint; if its whole branch is
-        pruned, the next remaining checkpoint in the log.
+        That is, in each branch, the next remaining descendant of the pruned checkpoint; if nothing
+        remains that descends from it, the next remaining checkpoint in the log.
         """
         heirs: dict[Heir, list[int]] = {}
         lines = {
@@ -135,13 +138,17 @@ class WordKeeper:
         }
         for row in rows:
             line = lines.setdefault(row.log_id, _Line())
-            descendant = line.of_parent.pop(row.checkpoint_id, line.nearest)
+            descendants = line.of_parent.pop(row.checkpoint_id, ())
             if not row.goes:
-                descendant = line.nearest = Heir(row.log_id, row.seq, row.checkpoint_id)
-            elif row.has_words and descendant is not None:
-                heirs.setdefault(descendant, []).append(row.seq)
-            if row.parent_id is not None and descendant is not None:
-                line.of_parent.setdefault(row.parent_id, descendant)
+                line.nearest = Heir(row.log_id, row.seq, row.checkpoint_id)
+                descendants = (line.nearest,)
+            elif row.has_words:
+                nearest = () if line.nearest is None else (line.nearest,)
+                for heir in descendants or nearest:
+                    heirs.setdefault(heir, []).append(row.seq)
+            if row.parent_id is not None and descendants:
+                known = line.of_parent.get(row.parent_id, ())
+                line.of_parent[row.parent_id] = (known + descendants)[:MAX_HEIRS]
         return heirs, lines
 
     def _words_of_tip(self, log: Log, tip: Tip | None) -> frozenset[str]:

@@ -27,7 +27,7 @@ OF_THE_OPERATOR = {
 
 
 @pytest.fixture
-async def expired(database_url: str) -> AsyncIterator[Callable[[], Any]]:
+async def expired(database_url: str, lasting: None) -> AsyncIterator[Callable[[], Any]]:
     """Reads of a tenant whose rows have all expired, beside those of one that is empty."""
     past = datetime.now(UTC) - timedelta(seconds=1)
     async with Database(database_url, migrate="upgrade", tenant="ended") as db:

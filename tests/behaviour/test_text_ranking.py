@@ -27,6 +27,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, select, update
 
 import memalchemy
+from garbage import no_collector
 from golden.watch import Watch
 from memalchemy import Checkpointer, Database, Store, ThreadLog, VectorStore
 from memalchemy.codec.tokens import Term
@@ -465,11 +466,14 @@ def docstrings() -> list[Text]:
                 if isinstance(child, ast.ClassDef):
                     walk(child, path)
 
-    for module in MODULES.split():
-        path = library / module.replace(".", "/")
-        for file in (path.with_suffix(".py"), path / "__init__.py"):
-            if file.exists():
-                walk(ast.parse(file.read_text(encoding="utf-8")), (module,))
+    # Up to CPython 3.11.7 a finalizer that is run while a tree is made, and lets another thread
+    # make one, ends both: https://github.com/python/cpython/issues/106905
+    with no_collector():
+        for module in MODULES.split():
+            path = library / module.replace(".", "/")
+            for file in (path.with_suffix(".py"), path / "__init__.py"):
+                if file.exists():
+                    walk(ast.parse(file.read_text(encoding="utf-8")), (module,))
     return found
 
 

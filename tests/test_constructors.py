@@ -15,12 +15,14 @@ from memalchemy import (
     EpisodeStore,
     KeyValue,
     NamespacedStore,
+    Retention,
     Store,
     ThreadLog,
     UserMemoryStore,
     VectorStore,
 )
 from memalchemy.context import SlidingWindowManager
+from memalchemy.errors import InvalidArgument
 
 
 @pytest.fixture
@@ -74,6 +76,29 @@ async def test_a_state_type_can_be_built_of_what_is_stored(
 async def test_a_retention_is_one(nowhere: Database, stranger: Any) -> None:
     with pytest.raises(TypeError, match="retention is a Retention"):
         Checkpointer(nowhere, retention=stranger)
+
+
+@pytest.mark.parametrize("seconds", [2**63, 10**400, float("nan"), -1])
+async def test_a_time_that_is_none_is_an_invalid_argument(nowhere: Database, seconds: Any) -> None:
+    """Any other `ValueError` would be a defect of the server's, behind HTTP."""
+    for make in (
+        lambda: Checkpointer(nowhere, ttl=seconds),
+        lambda: Store(nowhere, ttl=seconds),
+        lambda: Retention(older_than=seconds),
+    ):
+        with pytest.raises(InvalidArgument):
+            make()
+
+
+@pytest.mark.parametrize("name", ["keep_last", "keep_every", "apply_every"])
+def test_a_number_of_checkpoints_is_no_flag(name: str) -> None:
+    with pytest.raises(TypeError, match=f"{name} is a whole number, not bool"):
+        Retention(**({"older_than": 5} | {name: True}))
+
+
+async def test_a_number_of_days_is_no_flag(nowhere: Database) -> None:
+    with pytest.raises(TypeError, match="a number of days, not bool"):
+        await Checkpointer(nowhere).vacuum(True)
 
 
 @pytest.mark.parametrize("stranger", ["x", 20, SlidingWindowManager, lambda messages: messages])

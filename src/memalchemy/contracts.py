@@ -307,6 +307,8 @@ class Retention:
     def __post_init__(self) -> None:
         for name in ("keep_last", "keep_every", "apply_every"):
             value = getattr(self, name)
+            if isinstance(value, bool):
+                raise TypeError(f"{name} is a whole number, not bool")
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise InvalidArgument(f"{name} must be a whole number of at least 1, not {value!r}")
         if self.older_than is not None:
@@ -624,7 +626,7 @@ def to_timedelta(duration: Seconds) -> timedelta:
     try:
         return timedelta(seconds=duration)
     except (OverflowError, ValueError) as error:
-        raise ValueError(f"{duration!r} seconds is not a duration") from error
+        raise InvalidArgument(f"{duration!r} seconds is not a duration") from error
 
 
 def to_lifetime(ttl: Seconds, name: str = "ttl") -> timedelta:

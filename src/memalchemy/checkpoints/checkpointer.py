@@ -1560,6 +1560,8 @@ class Checkpointer(Generic[State]):
         checkpoints and entries. `memalchemy.space.reclaim` gives the space back.
         """
         now = datetime.now(UTC)
+        if isinstance(older_than_days, bool):
+            raise TypeError("older_than_days is a number of days, not bool")
         if older_than_days is None:
             cutoff = datetime(1970, 1, 1, tzinfo=UTC)
         elif 0 <= older_than_days < 365_000:

@@ -183,8 +183,8 @@ class KeyValue:
         Of several that race, one wins.
 
         Args:
-            expected: a value, which must be equal and of the same types; ``None``, which matches a
-                missing key, too; ``ABSENT`` for a missing key; or an entry that was read, which
+            expected: a value, which must be of the same types and digits; ``None``, which matches
+                a missing key, too; ``ABSENT`` for a missing key; or an entry that was read, which
                 matches until anybody writes the key again.
         """
         new, expected = plain(new), plain(expected)

@@ -19,6 +19,7 @@ from memalchemy.adapters import ADAPTERS, ObjectForms, Path, views_of
 from memalchemy.codec.foreign_msgpack import EMPTY, ForeignObject, object_tree
 from memalchemy.contracts import Packed
 from memalchemy.messages import (
+    SYSTEM_ROLES,
     arguments_of,
     content_field,
     listed_calls,
@@ -374,12 +375,14 @@ def is_empty(value: Any) -> bool:
 def merge_writes(pieces: Sequence[Any]) -> Any:
     """Return the value that a channel's writes add up to: lists are joined, or the last counts.
 
-    A message that has the id of an earlier one takes its place.
+    A message that has the id of an earlier one takes its place. LangChain's short form of one, a
+    role and a text, is spelt out.
     """
     joined: list[Any] = []
     places: dict[Any, int] = {}
     for piece in pieces:
-        for one in piece if isinstance(piece, list) else [piece]:
+        listed = isinstance(piece, list) and not _is_role_with_text(piece)
+        for one in map(_spell_out, piece if listed else [piece]):
             known = unwrapped(one)
             id_ = known.get("id") if isinstance(known, dict) else None
             if isinstance(id_, str) and id_ in places:
@@ -389,3 +392,25 @@ def merge_writes(pieces: Sequence[Any]) -> Any:
                 places[id_] = len(joined)
             joined.append(one)
     return joined
+
+
+_SHORT_ROLES = {"human": "user", "ai": "assistant"} | {
+    role: role for role in ("user", "assistant", *sorted(SYSTEM_ROLES))
+}
+"""Roles by their names in LangChain's short form of a message."""
+
+
+def _is_role_with_text(value: Any) -> bool:
+    return (
+        isinstance(value, (list, tuple))
+        and len(value) == 2
+        and all(type(one) is str for one in value)
+        and value[0] in _SHORT_ROLES
+    )
+
+
+def _spell_out(value: Any) -> Any:
+    if not _is_role_with_text(value):
+        return value
+    role, text = value
+    return {"role": _SHORT_ROLES[role], "content": text}

@@ -13,7 +13,7 @@ import pytest
 
 from memalchemy.contracts import Packed
 from memalchemy.inspection.messages import message, rest_of
-from memalchemy.stored_messages import messages_of
+from memalchemy.stored_messages import merge_writes, messages_of
 
 
 def packed(value: Any) -> Packed:
@@ -573,3 +573,19 @@ def test_the_time_that_a_message_states_is_shown_in_utc() -> None:
     ):
         said = {"role": "user", "content": "Hello", "timestamp": stated}
         assert message(0, said)["occurred_at"] == shown, stated
+
+
+@pytest.mark.parametrize("role", ["user", "human", "assistant", "ai", "system"])
+def test_a_role_with_a_text_among_the_writes_of_a_step_is_a_message(role: str) -> None:
+    spelt = {"human": "user", "ai": "assistant"}.get(role, role)
+    said = {"role": spelt, "content": "Hi"}
+    answer = {"role": "assistant", "content": "Hello"}
+
+    for written in ([(role, "Hi")], (role, "Hi"), [[role, "Hi"]], [role, "Hi"]):
+        assert merge_writes([written, [answer]]) == [said, answer]
+
+
+@pytest.mark.parametrize("written", [["user"], ["user", 1], ["tea", "cake"], ("user", "a", "b")])
+def test_other_values_among_the_writes_stay_as_they_are(written: Any) -> None:
+    pieces = written if isinstance(written, list) else [written]
+    assert merge_writes([written]) == pieces

@@ -93,7 +93,7 @@ STEPS: Final = AnalysisTable(
 )
 MESSAGES: Final = AnalysisTable(
     "messages",
-    "a message, once however many states hold it",
+    "a message, once however many states of its log hold it",
     (
         *_PLACE,
         Column("role", "text", "`user`, `assistant`, `tool`, `system` or another"),

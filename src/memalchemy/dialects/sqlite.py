@@ -13,6 +13,7 @@ from uuid import UUID
 import orjson
 from sqlalchemy import (
     CTE,
+    BinaryExpression,
     BindParameter,
     ColumnClause,
     ColumnElement,
@@ -185,10 +186,10 @@ class SQLiteStatements(Statements):
             "key", "type", "atom", "value", name="each"
         )
         types = {"text": ["text"], "number": ["integer", "real"], "container": ["object", "array"]}
-        match = [
-            each.c.key == bindparam("match_key"),
-            or_(*(each.c.type == literal_column(f"'{t}'") for t in types.get(kind, [kind]))),
-        ]
+        match: list[ColumnElement[bool]] = [each.c.key == bindparam("match_key")]
+        if kind != "any":
+            names = types.get(kind, [kind])
+            match.append(or_(*(each.c.type == literal_column(f"'{t}'") for t in names)))
         if kind in ("text", "number"):
             match.append(each.c.atom == bindparam("match_value"))
         elif kind == "container":
@@ -198,6 +199,8 @@ class SQLiteStatements(Statements):
     def json_may_equal(self, owner: Table, kind: str) -> ColumnElement[bool] | None:
         # The only table with an index of its metadata, under whatever name a query has it.
         if getattr(getattr(owner, "element", owner), "name", None) != "checkpoints":
+            return None
+        if kind == "any":
             return None
         index = table("checkpoints_meta", column("rowid"))
         wanted = select(index.c.rowid).where(
@@ -213,6 +216,13 @@ class SQLiteStatements(Statements):
         elif kind in ("text", "number"):
             parameters["match_value"] = value
         return parameters
+
+    def json_is(self, value: BinaryExpression[Any], kind: str) -> ColumnElement[bool]:
+        # Of the object and the path: extracted, true is 1.
+        names = {"number": ["integer", "real"], "boolean": ["true", "false"]}.get(kind, [kind])
+        return func.json_type(value.left, value.right).in_(
+            [literal_column(f"'{name}'") for name in names]
+        )
 
     def keys_with_value(self, owner: Table, value: BindParameter[str]) -> Select[Any] | None:
         meta = owner.c.meta

@@ -151,7 +151,11 @@ VALUES: list[Any] = [
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values of JSON are equal, of which true is not 1."""
+    """Whether two values of JSON are equal, of which true is not 1, at every depth."""
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
     return isinstance(a, bool) == isinstance(b, bool) and a == b
 
 
@@ -200,6 +204,20 @@ async def test_metadata_is_compared_as_json_is(db: Database, row: Any) -> None:
     await in_session(db, work)
 
 
+async def test_the_library_compares_metadata_as_json_at_every_depth(db: Database) -> None:
+    await store_metadata_values(db)
+    checkpointer = Checkpointer(db)
+    for value in METADATA_VALUES:
+        if db.dialect.name == "oracle" and value == {"a": None}:
+            continue
+        equal = [n for n, one in enumerate(METADATA_VALUES) if same(one, value)]
+        found = await checkpointer.query_by_metadata("key", value)
+        assert sorted(int(one["checkpoint_id"][1:]) for one in found) == equal, value
+    assert await checkpointer.forget(metadata={"key": [1.0]}) > 0
+    assert await checkpointer.query_by_metadata("key", [1]) == []
+    assert len(await checkpointer.query_by_metadata("key", [True])) == 1
+
+
 @pytest.mark.own_programs("a plan is the database's")
 @pytest.mark.parametrize("value", ["planner", 3, True, [1], None], ids=repr)
 async def test_an_index_finds_checkpoints_by_their_metadata(db: Database, value: Any) -> None:
@@ -217,8 +235,15 @@ async def test_an_index_finds_checkpoints_by_their_metadata(db: Database, value:
 METADATA_VALUES: list[Any] = [
     *(1, 1.0, 2.5, True, False, None, "é", "tea", "Tea", "1", "true", "", 10**15),
     *([1], [1.0], [True], [], {"a": 1}, {"a": 1.0}, {"a": None}, {}),
+    *([[1.0, {"b": [2]}]], [[1, {"b": [2.0]}]], [[1, {"b": [True]}]], [1, 2], [2, 1]),
+    *({"a": {"b": 0}}, {"a": {"b": -0.0}}, {"a": {"b": False}}, {"a": [], "b": 1}, {"a": {}}),
+    *({"x.y": {}, 'x.y"."z.': 1}, {"x.y": {"z.": 1}}, {"é": ["ü", 1]}, {"é": ["ü", 1.0]}),
 ]
-METADATA_ROWS = {ThreadRow: "thread_id", CheckpointRow: "checkpoint_id", StoreItemRow: "key"}
+METADATA_ROWS: dict[Any, str] = {
+    ThreadRow: "thread_id",
+    CheckpointRow: "checkpoint_id",
+    StoreItemRow: "key",
+}
 
 
 async def store_metadata_values(db: Database) -> None:
@@ -236,7 +261,9 @@ async def test_each_condition_on_metadata_means_the_same_on_every_database(
 ) -> None:
     await store_metadata_values(db)
     name = METADATA_ROWS[row]
-    scalars = [one for one in METADATA_VALUES if not isinstance(one, (list, dict))]
+    wanted = METADATA_VALUES
+    if db.dialect.name == "oracle":  # which refuses an object with a null
+        wanted = [one for one in METADATA_VALUES if one != {"a": None}]
     everywhere = range(len(METADATA_VALUES) + 2)
     with_key = everywhere[:-2]
 
@@ -246,7 +273,7 @@ async def test_each_condition_on_metadata_means_the_same_on_every_database(
             return sorted(int(one[1:]) for one in session.scalars(mine))
 
         key = row.meta["key"]
-        for value in scalars:
+        for value in wanted:
             equal = [n for n in with_key if same(METADATA_VALUES[n], value)]
             unequal = [n for n in with_key if n not in equal]
             assert found(key == value) == equal, value
@@ -255,7 +282,7 @@ async def test_each_condition_on_metadata_means_the_same_on_every_database(
             assert found(key.not_in([value])) == unequal, value
             assert found(not_(key == value)) == [n for n in everywhere if n not in equal], value
             assert found(not_(key != value)) == [n for n in everywhere if n not in unequal], value
-        for among in itertools.combinations(scalars, 2):
+        for among in itertools.combinations(wanted, 2):
             equal = [n for n in with_key if any(same(METADATA_VALUES[n], one) for one in among)]
             assert found(key.in_(among)) == equal, among
             assert found(key.not_in(among)) == [n for n in with_key if n not in equal], among
@@ -278,7 +305,7 @@ async def test_each_condition_on_metadata_means_the_same_on_every_database(
             METADATA_VALUES.index(10**15),
         ]
         assert found(key.as_string() == "1") == [METADATA_VALUES.index("1")]
-        inner = [n for n in with_key if METADATA_VALUES[n] in ({"a": 1},)]
+        inner = [n for n in with_key if same(METADATA_VALUES[n], {"a": 1})]
         assert found(key["a"].as_float() == 1) == inner
 
     await in_session(db, work)

@@ -29,6 +29,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    and_,
     bindparam,
     case,
     cast,
@@ -193,7 +194,8 @@ class SQLiteStatements(Statements):
         if kind in ("text", "number"):
             match.append(each.c.atom == bindparam("match_value"))
         elif kind == "container":
-            match.append(each.c.value == func.json(bindparam("match_value")))
+            wanted = func.json(bindparam("match_value"))
+            match.append(or_(each.c.value == wanted, _same_trees(each.c.value, wanted)))
         return select(literal_column("1")).select_from(each).where(*match).exists()
 
     def json_may_equal(self, owner: Table, kind: str) -> ColumnElement[bool] | None:
@@ -262,6 +264,21 @@ def _rowid_of(owner: Any) -> ColumnElement[int]:
 
 def _is_bytes(type_: Any) -> bool:
     return isinstance(getattr(type_, "impl", type_), LargeBinary)
+
+
+def _same_trees(a: ColumnElement[Any], b: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Return the condition that two containers of JSON are equal, numbers compared as numbers."""
+    stored, wanted = _nodes_of(a, "stored"), _nodes_of(b, "wanted")
+    return and_(~stored.except_(wanted).exists(), ~wanted.except_(stored).exists())
+
+
+def _nodes_of(value: ColumnElement[Any], name: str) -> Select[Any]:
+    """Select the nodes of a container, with what tells them from those of another one."""
+    tree = func.json_tree(value).table_valued("path", "key", "type", "atom", name=name)
+    kind = case(
+        (tree.c.type == literal_column("'integer'"), literal_column("'real'")), else_=tree.c.type
+    )
+    return select(tree.c.path, tree.c.key, kind, tree.c.atom)
 
 
 def _metadata_term(kind: str) -> ColumnElement[str]:

@@ -285,7 +285,8 @@ class ItemField:
     for its fields, and an index answers them:
 
     - Numbers compare as 64-bit floats. Texts are equal or not as a whole, and are ordered against a
-      text of fewer than ten bytes.
+      text of fewer than ten bytes. A short text ends with no U+0000: the words of ``"a\\x00"`` are
+      those of ``"a"``, which finds both, and only the filters of `Store` tell them apart.
     - An item without the field is found by no comparison, ``!=`` included; ``== None`` finds one
       whose field is None.
     - An item that has no words for its fields is not found: it is encrypted without
@@ -323,6 +324,8 @@ class ItemField:
     def in_(self, values: Iterable[Any]) -> ColumnElement[bool]:
         """Return the condition that the field has one of the scalars in *values*."""
         wanted = list(values)
+        for value in wanted:
+            self._refuse_null_at_end(value)
         terms = FieldTerms.of(*self._read({"$in": wanted})).certain() if wanted else None
         return HasFields(self._column, terms) if terms and terms.words else false()
 
@@ -337,6 +340,7 @@ class ItemField:
 
     def _in_range(self, operator: str, value: Any) -> ColumnElement[bool]:
         path, low, high = self._read({operator: value})
+        self._refuse_null_at_end(value)
         if isinstance(value, str) and len(value.encode("utf-8", "surrogatepass")) >= ORDERED_BYTES:
             raise InvalidArgument(
                 f"the words of fields order texts by their first {ORDERED_BYTES} bytes: compare "
@@ -344,6 +348,15 @@ class ItemField:
             )
         terms = FieldTerms.between(path, low, high, ends=operator in ("$gte", "$lte")).certain()
         return HasFields(self._column, terms) if terms.prefixes else false()
+
+    def _refuse_null_at_end(self, value: Any) -> None:
+        # The word of a text is padded with zeros to the bytes that have an order.
+        is_short = isinstance(value, str) and len(value) <= ORDERED_BYTES
+        if is_short and value.endswith("\x00"):
+            raise InvalidArgument(
+                f"the words of fields do not tell a text that ends with U+0000 from one without: "
+                f"compare {self._name!r} by Store.list_items(filter=…)"
+            )
 
     def _read(self, comparison: dict[str, Any]) -> tuple[Any, ...]:
         """Return what the filter of one comparison tells an index: `Filter` checks its operand."""

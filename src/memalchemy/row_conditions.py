@@ -7,7 +7,7 @@ They compile to the conditions of the library's own reads, which the dialect of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 from sqlalchemy import (
     JSON,
@@ -18,10 +18,13 @@ from sqlalchemy import (
     ColumnClause,
     ColumnElement,
     Dialect,
+    Float,
     Text,
     TypeDecorator,
     and_,
     bindparam,
+    case,
+    cast,
     false,
     not_,
     or_,
@@ -69,20 +72,39 @@ class _Condition(FunctionElement[bool]):
         return self
 
 
-class MetadataEquals(_Condition):
+class _MetadataCondition(_Condition):
+    """The dialect's `json_equals` of a column of metadata, for one key, value and kind of value."""
+
+    inherit_cache = True
+
+    def __init__(self, meta: ColumnElement[Any], key: str, value: Any, kind: str) -> None:
+        (pair,) = check_metadata({key: value}).items()
+        kinds = (_MetadataOperand(kind, bind) for bind in MATCH_BINDS)
+        super().__init__(meta, *(bindparam(None, pair, type_=kind, unique=True) for kind in kinds))
+
+
+class MetadataEquals(_MetadataCondition):
     """The condition that metadata has a key with a value; numbers compare as numbers."""
 
     inherit_cache = True
     name = "metadata_equals"
 
     def __init__(self, meta: ColumnElement[Any], key: str, value: Any) -> None:
-        (pair,) = check_metadata({key: value}).items()
-        kinds = (_MetadataOperand(kind_of(value), bind) for bind in MATCH_BINDS)
-        super().__init__(meta, *(bindparam(None, pair, type_=kind, unique=True) for kind in kinds))
+        super().__init__(meta, key, value, kind_of(value))
 
 
-@compiles(MetadataEquals)
-def _compile_metadata_equals(element: MetadataEquals, compiler: Any, **kw: Any) -> str:
+class MetadataHas(_MetadataCondition):
+    """The condition that metadata has a key, whose value may be null."""
+
+    inherit_cache = True
+    name = "metadata_has"
+
+    def __init__(self, meta: ColumnElement[Any], key: str) -> None:
+        super().__init__(meta, key, None, "any")
+
+
+@compiles(_MetadataCondition)
+def _compile_metadata_condition(element: _MetadataCondition, compiler: Any, **kw: Any) -> str:
     meta: Any
     operands: Any
     meta, *operands = element.clauses
@@ -99,23 +121,107 @@ def _compile_metadata_equals(element: MetadataEquals, compiler: Any, **kw: Any) 
     return f"({compiler.process(replacement_traverse(condition, {}, replace), **kw)})"
 
 
-class MetadataComparator(TypeDecorator.Comparator[Any], JSON.Comparator[Any]):
-    """SQLAlchemy's operators of JSON; ``meta["key"] == value`` is `MetadataEquals`.
+class _JsonIs(_Condition):
+    """The condition that a value of JSON is of a kind: ``text``, ``number`` or ``boolean``."""
 
-    So is ``meta["key"].in_([…])``, for each of its values. ``None`` is the null of JSON, which
-    metadata without the key does not have. Other operators, such as ``is_(None)``, and
-    ``meta["key"].as_string()`` are SQLAlchemy's own, which no index answers.
+    inherit_cache = True
+    name = "json_is"
+
+    def __init__(self, value: ColumnElement[Any], kind: str) -> None:
+        super().__init__(value, bindparam(None, kind, literal_execute=True))
+
+
+@compiles(_JsonIs)
+def _compile_json_is(element: _JsonIs, compiler: Any, **kw: Any) -> str:
+    value, kind = element.clauses
+    dialect = _dialect_on(compiler.dialect.name)
+    if (condition := dialect.statements.json_is(value, kind.value)) is None:
+        raise CompileError(f"{dialect.name} cannot tell the kind of a value of metadata")
+    return f"({compiler.process(condition, **kw)})"
+
+
+class MetadataComparator(TypeDecorator.Comparator[Any], JSON.Comparator[Any]):
+    """The operators of metadata, which mean the same on every database; others are refused.
+
+    - ``meta["key"] == value`` and ``.in_([…])`` compare as JSON does. ``None`` is the null of JSON,
+      which metadata without the key does not have. Checkpoints have an index for them.
+    - ``!=`` and ``.not_in([…])`` are true of metadata that has the key, with another value.
+    - ``.is_(None)`` is true of metadata without the key, and ``.is_not(None)`` with it.
+    - ``.as_string()``, ``.as_float()`` and ``.as_boolean()`` are SQL's text, number and boolean,
+      and NULL where the value is of another kind; also within ``meta["key"]["inner"]``.
     """
 
     def operate(self, op: Callable[..., Any], *other: Any, **kwargs: Any) -> ColumnElement[Any]:
+        if op in _SUBSCRIPTS or isinstance(op, operators.custom_op):
+            return super().operate(op, *other, **kwargs)
         given = other[0] if other else None
-        if op is operators.eq and _is_value(given) and (found := self._key_of_metadata()):
-            return MetadataEquals(*found, given)
-        if op is operators.in_op and isinstance(given, (list, tuple, set, frozenset)):
-            found = self._key_of_metadata()
-            if found and all(map(_is_value, given)):
-                return or_(false(), *(MetadataEquals(*found, one) for one in given))
-        return super().operate(op, *other, **kwargs)
+        found = self._key_of_metadata()
+        if op in (operators.is_, operators.is_not) and given is None:
+            if isinstance(self.expr, ColumnClause):
+                return super().operate(op, *other, **kwargs)
+            if found is not None:
+                has = MetadataHas(*found)
+                return has if op is operators.is_not else not_(has)
+        is_whole = isinstance(self.expr, ColumnClause) and op in (operators.eq, operators.ne)
+        # So the library's own statements compare metadata as it is stored.
+        if is_whole and (isinstance(given, BindParameter) or getattr(given, "is_literal", False)):
+            return super().operate(op, *other, **kwargs)
+        values: Any = [given]
+        if op in (operators.in_op, operators.not_in_op):
+            values = given
+        is_equality = op in _EQUALITIES and isinstance(values, (list, tuple, set, frozenset))
+        if found is not None and is_equality and all(map(_is_value, values)):
+            return self._one_of(found, values, is_one=op in (operators.eq, operators.in_op))
+        self._refuse(getattr(op, "__name__", str(op)))
+
+    def reverse_operate(
+        self, op: Callable[..., Any], other: Any, **kwargs: Any
+    ) -> ColumnElement[Any]:
+        if isinstance(op, operators.custom_op):
+            return super().reverse_operate(op, other, **kwargs)
+        self._refuse(getattr(op, "__name__", str(op)))
+
+    def as_string(self) -> ColumnElement[Any]:
+        """Return the value as SQL's text; NULL if it is no text."""
+        return self._if_of_kind("text", super().as_string())  # type: ignore[no-untyped-call]
+
+    def as_float(self) -> ColumnElement[Any]:
+        """Return the value as a 64-bit float; NULL if it is no number."""
+        return self._if_of_kind("number", cast(super().as_float(), Float))  # type: ignore[no-untyped-call]
+
+    def as_boolean(self) -> ColumnElement[Any]:
+        """Return the value as SQL's boolean; NULL if it is neither true nor false."""
+        return self._if_of_kind("boolean", super().as_boolean())  # type: ignore[no-untyped-call]
+
+    def as_integer(self) -> NoReturn:
+        """Refuse: JSON has one kind of number, which is not of integers."""
+        self._refuse("as_integer")
+
+    def as_numeric(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuse: JSON has one kind of number, which has no scale."""
+        self._refuse("as_numeric")
+
+    def as_json(self) -> NoReturn:
+        """Refuse: SQLite compares and returns its text."""
+        self._refuse("as_json")
+
+    def _if_of_kind(self, kind: str, value: ColumnElement[Any]) -> ColumnElement[Any]:
+        return case((_JsonIs(self.expr, kind), value))
+
+    @staticmethod
+    def _one_of(
+        found: tuple[ColumnElement[Any], str], values: Iterable[Any], *, is_one: bool
+    ) -> ColumnElement[bool]:
+        equal = [MetadataEquals(*found, value) for value in values]
+        any_equal = equal[0] if len(equal) == 1 else or_(false(), *equal)
+        return any_equal if is_one else and_(MetadataHas(*found), not_(any_equal))
+
+    def _refuse(self, name: str) -> NoReturn:
+        raise InvalidArgument(
+            f"{name} does not mean the same of metadata on every database: compare meta['key'] "
+            "with a value of JSON by ==, !=, in_ or not_in, or with None by is_ or is_not, or use "
+            "as_string(), as_float() or as_boolean() of it"
+        )
 
     def _key_of_metadata(self) -> tuple[ColumnElement[Any], str] | None:
         """Return the column and the key of ``meta["key"]``; ``None`` of anything else."""
@@ -125,6 +231,10 @@ class MetadataComparator(TypeDecorator.Comparator[Any], JSON.Comparator[Any]):
         key = expr.right.value if isinstance(expr.right, BindParameter) else None
         is_column = isinstance(expr.left, ColumnClause) and expr.left.table is not None
         return (expr.left, key) if is_column and isinstance(key, str) else None
+
+
+_EQUALITIES = (operators.eq, operators.ne, operators.in_op, operators.not_in_op)
+_SUBSCRIPTS = (operators.getitem, operators.json_getitem_op, operators.json_path_getitem_op)
 
 
 def _is_value(given: Any) -> bool:
@@ -175,7 +285,8 @@ class ItemField:
     for its fields, and an index answers them:
 
     - Numbers compare as 64-bit floats. Texts are equal or not as a whole, and are ordered against a
-      text of fewer than ten bytes.
+      text of fewer than ten bytes. A short text ends with no U+0000: the words of ``"a\\x00"`` are
+      those of ``"a"``, which finds both, and only the filters of `Store` tell them apart.
     - An item without the field is found by no comparison, ``!=`` included; ``== None`` finds one
       whose field is None.
     - An item that has no words for its fields is not found: it is encrypted without
@@ -213,6 +324,8 @@ class ItemField:
     def in_(self, values: Iterable[Any]) -> ColumnElement[bool]:
         """Return the condition that the field has one of the scalars in *values*."""
         wanted = list(values)
+        for value in wanted:
+            self._refuse_null_at_end(value)
         terms = FieldTerms.of(*self._read({"$in": wanted})).certain() if wanted else None
         return HasFields(self._column, terms) if terms and terms.words else false()
 
@@ -227,6 +340,7 @@ class ItemField:
 
     def _in_range(self, operator: str, value: Any) -> ColumnElement[bool]:
         path, low, high = self._read({operator: value})
+        self._refuse_null_at_end(value)
         if isinstance(value, str) and len(value.encode("utf-8", "surrogatepass")) >= ORDERED_BYTES:
             raise InvalidArgument(
                 f"the words of fields order texts by their first {ORDERED_BYTES} bytes: compare "
@@ -234,6 +348,15 @@ class ItemField:
             )
         terms = FieldTerms.between(path, low, high, ends=operator in ("$gte", "$lte")).certain()
         return HasFields(self._column, terms) if terms.prefixes else false()
+
+    def _refuse_null_at_end(self, value: Any) -> None:
+        # The word of a text is padded with zeros to the bytes that have an order.
+        is_short = isinstance(value, str) and len(value) <= ORDERED_BYTES
+        if is_short and value.endswith("\x00"):
+            raise InvalidArgument(
+                f"the words of fields do not tell a text that ends with U+0000 from one without: "
+                f"compare {self._name!r} by Store.list_items(filter=…)"
+            )
 
     def _read(self, comparison: dict[str, Any]) -> tuple[Any, ...]:
         """Return what the filter of one comparison tells an index: `Filter` checks its operand."""

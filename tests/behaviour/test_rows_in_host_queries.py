@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 from sqlalchemy import ClauseElement, Executable, event, func, not_, select, text
 from sqlalchemy.dialects import oracle
-from sqlalchemy.exc import CompileError
+from sqlalchemy.exc import ArgumentError, CompileError
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import Session, aliased, undefer
 from sqlalchemy.orm.exc import DetachedInstanceError
+from sqlalchemy.sql.operators import ColumnOperators, Operators
 
 from memalchemy import Checkpointer, Database, KeyMissing, NotFound, Store, ThreadLog, decode
 from memalchemy.codec.encryption import generate_key
@@ -150,7 +151,11 @@ VALUES: list[Any] = [
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values of JSON are equal, of which true is not 1."""
+    """Whether two values of JSON are equal, of which true is not 1, at every depth."""
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
     return isinstance(a, bool) == isinstance(b, bool) and a == b
 
 
@@ -199,6 +204,20 @@ async def test_metadata_is_compared_as_json_is(db: Database, row: Any) -> None:
     await in_session(db, work)
 
 
+async def test_the_library_compares_metadata_as_json_at_every_depth(db: Database) -> None:
+    await store_metadata_values(db)
+    checkpointer = Checkpointer(db)
+    for value in METADATA_VALUES:
+        if db.dialect.name == "oracle" and value == {"a": None}:
+            continue
+        equal = [n for n, one in enumerate(METADATA_VALUES) if same(one, value)]
+        found = await checkpointer.query_by_metadata("key", value)
+        assert sorted(int(one["checkpoint_id"][1:]) for one in found) == equal, value
+    assert await checkpointer.forget(metadata={"key": [1.0]}) > 0
+    assert await checkpointer.query_by_metadata("key", [1]) == []
+    assert len(await checkpointer.query_by_metadata("key", [True])) == 1
+
+
 @pytest.mark.own_programs("a plan is the database's")
 @pytest.mark.parametrize("value", ["planner", 3, True, [1], None], ids=repr)
 async def test_an_index_finds_checkpoints_by_their_metadata(db: Database, value: Any) -> None:
@@ -211,6 +230,164 @@ async def test_an_index_finds_checkpoints_by_their_metadata(db: Database, value:
             assert "checkpoints_meta VIRTUAL TABLE INDEX" in plan
         if db.dialect.name == "postgresql":
             assert "ix_checkpoints_meta" in plan
+
+
+METADATA_VALUES: list[Any] = [
+    *(1, 1.0, 2.5, True, False, None, "é", "tea", "Tea", "1", "true", "", 10**15),
+    *([1], [1.0], [True], [], {"a": 1}, {"a": 1.0}, {"a": None}, {}),
+    *([[1.0, {"b": [2]}]], [[1, {"b": [2.0]}]], [[1, {"b": [True]}]], [1, 2], [2, 1]),
+    *({"a": {"b": 0}}, {"a": {"b": -0.0}}, {"a": {"b": False}}, {"a": [], "b": 1}, {"a": {}}),
+    *({"x.y": {}, 'x.y"."z.': 1}, {"x.y": {"z.": 1}}, {"é": ["ü", 1]}, {"é": ["ü", 1.0]}),
+]
+METADATA_ROWS: dict[Any, str] = {
+    ThreadRow: "thread_id",
+    CheckpointRow: "checkpoint_id",
+    StoreItemRow: "key",
+}
+
+
+async def store_metadata_values(db: Database) -> None:
+    checkpointer, store = Checkpointer(db), Store(db)
+    held = [*({"key": value, "other": 1} for value in METADATA_VALUES), {"another": None}, None]
+    for number, meta in enumerate(held):
+        await checkpointer.save({}, f"t{number:02}", f"c{number:02}", meta)
+        await checkpointer.set_thread_metadata(f"t{number:02}", meta or {})
+        await store.put(("n",), f"i{number:02}", {}, meta)
+
+
+@pytest.mark.parametrize("row", METADATA_ROWS)
+async def test_each_condition_on_metadata_means_the_same_on_every_database(
+    db: Database, row: Any
+) -> None:
+    await store_metadata_values(db)
+    name = METADATA_ROWS[row]
+    wanted = METADATA_VALUES
+    if db.dialect.name == "oracle":  # which refuses an object with a null
+        wanted = [one for one in METADATA_VALUES if one != {"a": None}]
+    everywhere = range(len(METADATA_VALUES) + 2)
+    with_key = everywhere[:-2]
+
+    def work(session: Session) -> None:
+        def found(condition: Any) -> list[int]:
+            mine = select(getattr(row, name)).where(row.tenant == db.tenant, condition)
+            return sorted(int(one[1:]) for one in session.scalars(mine))
+
+        key = row.meta["key"]
+        for value in wanted:
+            equal = [n for n in with_key if same(METADATA_VALUES[n], value)]
+            unequal = [n for n in with_key if n not in equal]
+            assert found(key == value) == equal, value
+            assert found(key != value) == unequal, value
+            assert found(key.in_([value])) == equal, value
+            assert found(key.not_in([value])) == unequal, value
+            assert found(not_(key == value)) == [n for n in everywhere if n not in equal], value
+            assert found(not_(key != value)) == [n for n in everywhere if n not in unequal], value
+        for among in itertools.combinations(wanted, 2):
+            equal = [n for n in with_key if any(same(METADATA_VALUES[n], one) for one in among)]
+            assert found(key.in_(among)) == equal, among
+            assert found(key.not_in(among)) == [n for n in with_key if n not in equal], among
+        assert found(key.in_([])) == []
+        assert found(key.not_in([])) == list(with_key)
+        assert found(key.is_(None)) == list(everywhere[-2:])
+        assert found(key.is_not(None)) == list(with_key)
+        of_kind = {"text": (str,), "number": (int, float), "boolean": (bool,)}
+        read = {"text": key.as_string(), "number": key.as_float(), "boolean": key.as_boolean()}
+        for kind, types in of_kind.items():
+            expected = [
+                one
+                for one in METADATA_VALUES
+                if isinstance(one, types) and (kind == "boolean" or not isinstance(one, bool))
+            ]
+            mine = select(read[kind]).where(row.tenant == db.tenant, read[kind].is_not(None))
+            assert session.scalars(mine.order_by(getattr(row, name))).all() == expected, kind
+        assert found(key.as_float() > 2) == [
+            METADATA_VALUES.index(2.5),
+            METADATA_VALUES.index(10**15),
+        ]
+        assert found(key.as_string() == "1") == [METADATA_VALUES.index("1")]
+        inner = [n for n in with_key if same(METADATA_VALUES[n], {"a": 1})]
+        assert found(key["a"].as_float() == 1) == inner
+
+    await in_session(db, work)
+
+
+COMPARISONS_OF_PYTHON = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
+NAMED_OPERATORS = sorted(
+    name
+    for name, value in {**vars(Operators), **vars(ColumnOperators)}.items()
+    if callable(value)
+    and (
+        name not in vars(object)
+        or name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
+    )
+)
+"""Each operator of SQLAlchemy's columns, and its aliases."""
+
+OF_METADATA: dict[str, Any] = {
+    **dict.fromkeys(("__eq__", "__ne__"), 1),
+    **dict.fromkeys(("in_", "not_in", "notin_"), (1, "tea")),
+    **dict.fromkeys(("is_", "is_not", "isnot"), None),
+    "__getitem__": "inner",
+}
+"""The operators of ``meta["key"]`` that mean the same on every database, with an operand."""
+
+OF_EACH_JSON = ("__getitem__",)
+"""Those of a value inside ``meta["key"]``, too."""
+
+OF_WHOLE_METADATA = ("__getitem__", "is_", "is_not", "isnot")
+"""Those of ``meta``, too."""
+
+NO_CONDITIONS = (
+    *("op", "bool_op", "operate", "reverse_operate", "timetuple", "_null_operate"),
+    "__sa_operate__",
+)
+"""Methods that spell no condition, or one in the database's own words."""
+
+WITHOUT_OPERAND = (
+    *("__neg__", "__invert__", "all_", "any_", "asc", "bitwise_not", "desc", "distinct"),
+    *("nulls_first", "nulls_last", "nullsfirst", "nullslast"),
+)
+
+
+@pytest.mark.parametrize("name", NAMED_OPERATORS)
+@pytest.mark.parametrize("place", ["meta", "key", "inner"])
+def test_each_operator_on_metadata_is_supported_or_refused(name: str, place: str) -> None:
+    supported = {"meta": OF_WHOLE_METADATA, "key": OF_METADATA, "inner": OF_EACH_JSON}[place]
+    for row in METADATA_ROWS:
+        meta: Any = row.meta
+        operand = {"meta": meta, "key": meta["key"], "inner": meta["key"]["inner"]}[place]
+        if name in NO_CONDITIONS:
+            continue
+        if name in supported:
+            assert getattr(operand, name)(OF_METADATA[name]) is not None
+            continue
+        for given in (1, 1.5, True, "a", None, [1], {"a": 1}, select(row.tenant)):
+            if name == "__rmod__" and isinstance(given, str):
+                continue  # a text formats itself
+            rest = (2,) if name in ("between", "regexp_replace") else ()
+            operands = () if name in WITHOUT_OPERAND else (given, *rest)
+            with pytest.raises((InvalidArgument, ArgumentError, TypeError, NotImplementedError)):
+                getattr(operand, name)(*operands)
+
+
+@pytest.mark.parametrize(
+    "refuse",
+    [
+        lambda key: key < 1,
+        lambda key: key.like("a%"),
+        lambda key: key == CheckpointRow.meta["other"],
+        lambda key: key.in_(select(ThreadRow.thread_id)),
+        lambda key: key.is_(True),
+        lambda key: key.as_integer(),
+        lambda key: key.as_numeric(10, 2),
+        lambda key: key.as_json(),
+        lambda key: key["inner"] == 1,
+        lambda key: "a" + key,
+    ],
+)
+def test_a_refused_operator_on_metadata_names_those_that_work(refuse: Callable[[Any], Any]) -> None:
+    with pytest.raises(InvalidArgument, match="not_in"):
+        refuse(CheckpointRow.meta["key"])
 
 
 def test_what_metadata_cannot_hold_is_refused() -> None:
@@ -316,6 +493,11 @@ async def test_an_index_finds_items_by_their_fields(db: Database) -> None:
         ("price", lambda field: field == datetime(2026, 1, 1, tzinfo=UTC)),
         ("name", lambda field: field < "a text of over ten bytes"),
         ("/tags/0", lambda field: field == "x"),
+        *(("name", lambda field, c=compare: c(field, "a\x00")) for compare in COMPARISONS.values()),
+        ("name", lambda field: field != "\x00"),
+        ("name", lambda field: field.in_(["tea", "a\x00\x00"])),
+        ("name", lambda field: field.not_in(["a\x00"])),
+        ("name", lambda field: field.between("a\x00", "b")),
         ("/bad~pointer", lambda field: field == 1),
         ("$gt", lambda field: field == 1),
     ],

@@ -24,6 +24,7 @@ from uuid import UUID
 import orjson
 from sqlalchemy import (
     CTE,
+    BinaryExpression,
     BindParameter,
     ColumnElement,
     Connection,
@@ -224,10 +225,11 @@ class Statements:
     def json_equals(self, table: Table, kind: str) -> ColumnElement[bool]:
         """Return the condition that a key of ``table.meta`` has a value of *kind*.
 
-        *kind* is ``text``, ``number``, ``true``, ``false``, ``null`` or ``container``. Numbers
-        compare as numbers; true is not 1. Where JSON is text, it is as the engine's serialiser
-        spells it, which is `json.dumps` unless the host says otherwise, with the keys of objects in
-        order. The binds are those of `json_equals_binds`.
+        *kind* is ``text``, ``number``, ``true``, ``false``, ``null`` or ``container``; or ``any``,
+        for a key with any value, null included. Numbers compare as numbers; true is not 1. Where
+        JSON is text, it is as the engine's serialiser spells it, which is `json.dumps` unless the
+        host says otherwise, with the keys of objects in order. The binds are those of
+        `json_equals_binds`.
         """
         raise NotImplementedError
 
@@ -241,6 +243,14 @@ class Statements:
     def json_equals_binds(self, key: str, value: Any, kind: str) -> dict[str, Any]:
         """Return the binds of `json_equals` for *key* and *value*, some of `MATCH_BINDS`."""
         raise NotImplementedError
+
+    def json_is(self, value: BinaryExpression[Any], kind: str) -> ColumnElement[bool] | None:
+        """Return the condition that the value of a key is of *kind*.
+
+        *kind* is ``text``, ``number`` or ``boolean``. ``None`` where SQLAlchemy does not look into
+        JSON.
+        """
+        return None
 
     def keys_with_value(self, table: Table, value: BindParameter[str]) -> Select[Any] | None:
         """Select the distinct ``key`` of ``table.meta`` that have the text or number *value*.

@@ -213,6 +213,8 @@ class OracleStatements(Statements):
         meta = owner.c.meta
         key: ColumnElement[Any] = bindparam("match_key")
         pair: ColumnElement[Any] = bindparam("match_pair")
+        if kind == "any":
+            return not_(_json_equal(meta, _json_merged(meta, key)))
         if kind == "null":
             dropped = _json_merged(literal_column("'{}'"), meta)
             return and_(
@@ -232,7 +234,9 @@ class OracleStatements(Statements):
         if (size := max(len(removed.encode()), len(pair.encode()))) > MAX_TEXT_BIND:
             raise TooLarge("metadata to look for", size, MAX_TEXT_BIND)
         parameters = {"match_key": removed, "match_pair": pair}
-        unused = {"null": "match_pair", "container": None}.get(kind, "match_key")
+        unused = {"null": "match_pair", "any": "match_pair", "container": None}.get(
+            kind, "match_key"
+        )
         return {name: bound for name, bound in parameters.items() if name != unused}
 
     def byte_length(self, value: ColumnElement[Any]) -> ColumnElement[int]:

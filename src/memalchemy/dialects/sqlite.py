@@ -13,6 +13,7 @@ from uuid import UUID
 import orjson
 from sqlalchemy import (
     CTE,
+    BinaryExpression,
     BindParameter,
     ColumnClause,
     ColumnElement,
@@ -28,6 +29,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    and_,
     bindparam,
     case,
     cast,
@@ -185,19 +187,22 @@ class SQLiteStatements(Statements):
             "key", "type", "atom", "value", name="each"
         )
         types = {"text": ["text"], "number": ["integer", "real"], "container": ["object", "array"]}
-        match = [
-            each.c.key == bindparam("match_key"),
-            or_(*(each.c.type == literal_column(f"'{t}'") for t in types.get(kind, [kind]))),
-        ]
+        match: list[ColumnElement[bool]] = [each.c.key == bindparam("match_key")]
+        if kind != "any":
+            names = types.get(kind, [kind])
+            match.append(or_(*(each.c.type == literal_column(f"'{t}'") for t in names)))
         if kind in ("text", "number"):
             match.append(each.c.atom == bindparam("match_value"))
         elif kind == "container":
-            match.append(each.c.value == func.json(bindparam("match_value")))
+            wanted = func.json(bindparam("match_value"))
+            match.append(or_(each.c.value == wanted, _same_trees(each.c.value, wanted)))
         return select(literal_column("1")).select_from(each).where(*match).exists()
 
     def json_may_equal(self, owner: Table, kind: str) -> ColumnElement[bool] | None:
         # The only table with an index of its metadata, under whatever name a query has it.
         if getattr(getattr(owner, "element", owner), "name", None) != "checkpoints":
+            return None
+        if kind == "any":
             return None
         index = table("checkpoints_meta", column("rowid"))
         wanted = select(index.c.rowid).where(
@@ -213,6 +218,13 @@ class SQLiteStatements(Statements):
         elif kind in ("text", "number"):
             parameters["match_value"] = value
         return parameters
+
+    def json_is(self, value: BinaryExpression[Any], kind: str) -> ColumnElement[bool]:
+        # Of the object and the path: extracted, true is 1.
+        names = {"number": ["integer", "real"], "boolean": ["true", "false"]}.get(kind, [kind])
+        return func.json_type(value.left, value.right).in_(
+            [literal_column(f"'{name}'") for name in names]
+        )
 
     def keys_with_value(self, owner: Table, value: BindParameter[str]) -> Select[Any] | None:
         meta = owner.c.meta
@@ -252,6 +264,21 @@ def _rowid_of(owner: Any) -> ColumnElement[int]:
 
 def _is_bytes(type_: Any) -> bool:
     return isinstance(getattr(type_, "impl", type_), LargeBinary)
+
+
+def _same_trees(a: ColumnElement[Any], b: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Return the condition that two containers of JSON are equal, numbers compared as numbers."""
+    stored, wanted = _nodes_of(a, "stored"), _nodes_of(b, "wanted")
+    return and_(~stored.except_(wanted).exists(), ~wanted.except_(stored).exists())
+
+
+def _nodes_of(value: ColumnElement[Any], name: str) -> Select[Any]:
+    """Select the nodes of a container, with what tells them from those of another one."""
+    tree = func.json_tree(value).table_valued("path", "key", "type", "atom", name=name)
+    kind = case(
+        (tree.c.type == literal_column("'integer'"), literal_column("'real'")), else_=tree.c.type
+    )
+    return select(tree.c.path, tree.c.key, kind, tree.c.atom)
 
 
 def _metadata_term(kind: str) -> ColumnElement[str]:

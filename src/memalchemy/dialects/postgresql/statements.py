@@ -10,6 +10,7 @@ import orjson
 from sqlalchemy import (
     CTE,
     JSON,
+    BinaryExpression,
     BindParameter,
     ColumnElement,
     FromClause,
@@ -166,6 +167,8 @@ class PostgreSQLStatements(Statements):
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:
         meta = owner.c.meta
         key = self.hide_from_planner(cast(bindparam("match_key", type_=Text), Text))
+        if kind == "any":
+            return func.jsonb_extract_path(meta, key).is_not(None)
         value = self.hide_from_planner(cast(bindparam("match_value", type_=Text), JSONB))
         # The GIN index answers containment; equality is what was asked for.
         return and_(
@@ -176,6 +179,11 @@ class PostgreSQLStatements(Statements):
 
     def json_equals_binds(self, key: str, value: Any, kind: str) -> dict[str, Any]:
         return {"match_key": key, "match_value": orjson.dumps(value).decode()}
+
+    def json_is(self, value: BinaryExpression[Any], kind: str) -> ColumnElement[bool]:
+        name = {"text": "string"}.get(kind, kind)
+        is_of_kind: ColumnElement[bool] = func.jsonb_typeof(value) == literal_column(f"'{name}'")
+        return is_of_kind
 
     def keys_with_value(self, owner: Table, value: BindParameter[str]) -> Select[Any] | None:
         meta = owner.c.meta

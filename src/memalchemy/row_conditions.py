@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     BinaryExpression,
     BindParameter,
     Boolean,
@@ -19,6 +20,7 @@ from sqlalchemy import (
     ColumnElement,
     Dialect,
     Float,
+    Numeric,
     Text,
     TypeDecorator,
     and_,
@@ -26,7 +28,9 @@ from sqlalchemy import (
     case,
     cast,
     false,
+    literal_column,
     not_,
+    null,
     or_,
 )
 from sqlalchemy.exc import CompileError
@@ -147,8 +151,9 @@ class MetadataComparator(TypeDecorator.Comparator[Any], JSON.Comparator[Any]):
       which metadata without the key does not have. Checkpoints have an index for them.
     - ``!=`` and ``.not_in([…])`` are true of metadata that has the key, with another value.
     - ``.is_(None)`` is true of metadata without the key, and ``.is_not(None)`` with it.
-    - ``.as_string()``, ``.as_float()`` and ``.as_boolean()`` are SQL's text, number and boolean,
-      and NULL where the value is of another kind; also within ``meta["key"]["inner"]``.
+    - ``.as_string()``, ``.as_float()``, ``.as_integer()`` and ``.as_boolean()`` are SQL's text,
+      numbers and boolean, and NULL where the value is of another kind; also within
+      ``meta["key"]["inner"]``.
     """
 
     def operate(self, op: Callable[..., Any], *other: Any, **kwargs: Any) -> ColumnElement[Any]:
@@ -193,9 +198,15 @@ class MetadataComparator(TypeDecorator.Comparator[Any], JSON.Comparator[Any]):
         """Return the value as SQL's boolean; NULL if it is neither true nor false."""
         return self._if_of_kind("boolean", super().as_boolean())  # type: ignore[no-untyped-call]
 
-    def as_integer(self) -> NoReturn:
-        """Refuse: JSON has one kind of number, which is not of integers."""
-        self._refuse("as_integer")
+    def as_integer(self) -> ColumnElement[Any]:
+        """Return the value as a 64-bit integer; NULL if it is no whole number of that size."""
+        number = cast(super().as_string(), Numeric)  # type: ignore[no-untyped-call]
+        whole = cast(number, BigInteger)
+        # PostgreSQL refuses to cast what is larger. The order is that of the cases.
+        is_large = or_(
+            number < literal_column(str(-(2**63))), number > literal_column(str(2**63 - 1))
+        )
+        return self._if_of_kind("number", case((is_large, null()), (number == whole, whole)))
 
     def as_numeric(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuse: JSON has one kind of number, which has no scale."""
@@ -220,7 +231,7 @@ class MetadataComparator(TypeDecorator.Comparator[Any], JSON.Comparator[Any]):
         raise InvalidArgument(
             f"{name} does not mean the same of metadata on every database: compare meta['key'] "
             "with a value of JSON by ==, !=, in_ or not_in, or with None by is_ or is_not, or use "
-            "as_string(), as_float() or as_boolean() of it"
+            "as_string(), as_float(), as_integer() or as_boolean() of it"
         )
 
     def _key_of_metadata(self) -> tuple[ColumnElement[Any], str] | None:

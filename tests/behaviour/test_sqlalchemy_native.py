@@ -186,7 +186,7 @@ async def test_metadata_is_filtered_with_sqlalchemys_json_operators(
     found = await session.scalars(
         select(CheckpointRow.checkpoint_id)
         .where(CheckpointRow.tenant == db.tenant)
-        .where(CheckpointRow.meta["step"].as_float() >= 1)
+        .where(CheckpointRow.meta["step"].as_integer() >= 1)
         .where(CheckpointRow.meta["node"].as_string() == "node 1")
         .order_by(CheckpointRow.seq)
     )

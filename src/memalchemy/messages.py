@@ -78,6 +78,7 @@ _ROLE_OF_PART = {
     "user-prompt": "user",
     "tool-return": "tool",
     "retry-prompt": "tool",
+    "retry-feedback": "tool",
     "system-prompt": "system",
 }
 """Roles of the parts of a request of Pydantic AI; of several, the first here is the message's."""
@@ -130,9 +131,11 @@ _FORM_OF_KEY = {
 }
 """Forms of blocks that hold all they say under a key: ``{"toolUse": {"toolUseId": …}}``."""
 
+_TEXTS = ("text", "transcript", "refusal")
+"""Names under which a block is text itself; transcripts are of speech."""
 
 _SHORTENED = {
-    *("text", *_CONTENT_FIELDS),
+    *(*_TEXTS, *_CONTENT_FIELDS),
     *(name for name, form in _FORM_OF_KEY.items() if form.kind == "result"),
     *(form.content for form in (*_FORM_OF_TYPE.values(), *_FORM_OF_KEY.values())),
 }
@@ -295,11 +298,7 @@ def words_of(content: Any) -> str:
     if type(content) is dict and content.get("type") == "text":  # the most frequent block, faster
         return words_of(content.get("text"))
     part = part_of(content)
-    if part is None:
-        # Gemini's content is {"parts": […]}; others have what they hold under one of these names.
-        inner = read(content, content_field(content))
-        return "" if inner is content else words_of(inner)
-    return words_of(part.content) if part.kind in ("text", "result") else ""
+    return words_of(part.content) if part and part.kind in ("text", "result") else ""
 
 
 def text_of(message: Any) -> str:
@@ -328,8 +327,8 @@ def part_of(block: Any) -> Part | None:
         return Part("text", content=block)
     form, holder = _form_of(block)
     if form is None:
-        text = read(block, "text")
-        if not isinstance(text, str):
+        text = _words_of_block(block)
+        if text is None:
             return None
         return Part("thought" if read(block, "thought") is True else "text", content=text)
     if form.kind == "thought":
@@ -342,6 +341,16 @@ def part_of(block: Any) -> Part | None:
         said = read(content, "result")
         content = content if said is None else said
     return Part("result", _id_of(form, holder), name, content, says_error(holder))
+
+
+def _words_of_block(block: Any) -> str | None:
+    """Return the text of a block that is no call, result or thought; ``None`` without one."""
+    for name in _TEXTS:
+        if isinstance(text := read(block, name), str):
+            return text
+    # Gemini's content is {"parts": […]}; others have what they hold under one of these names.
+    inner = read(block, content_field(block))
+    return None if inner is block else words_of(inner) or None
 
 
 def arguments_of(call: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -18,6 +19,7 @@ from pydantic_ai.messages import (
     ModelRequest,
     ModelResponse,
     TextPart,
+    ThinkingPart,
     ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
@@ -199,3 +201,25 @@ async def test_messages_that_only_writes_hold_are_rows_once(db: Database) -> Non
         expected = [one.content for one in values["messages"]]
 
     assert [row["text"] for row in await rows_of(Analysis(db), "messages")] == expected
+
+
+def combinations_of(parts: list[Any]) -> list[tuple[Any, ...]]:
+    return list(chain(combinations(parts, 2), combinations(parts, 3)))
+
+
+async def test_each_part_of_a_message_of_pydantic_ai_keeps_its_words(db: Database) -> None:
+    call = ToolCallPart("weather", {}, tool_call_id="c1")
+    answers = combinations_of([TextPart("I look."), TextPart("Now."), ThinkingPart("Hm."), call])
+    result = ToolReturnPart("weather", "sunny", tool_call_id="c1")
+    asks = combinations_of([UserPromptPart("One."), UserPromptPart(["Two."]), result])
+    messages = [*map(ModelResponse, answers), *map(ModelRequest, asks)]
+    store = MemalchemyConversationStore(db)
+    await store.save(Conversation(conversation_id="t", messages=messages))
+
+    rows = await rows_of(Analysis(db), "messages")
+
+    for parts, row in zip([*answers, *asks], rows, strict=True):
+        thoughts = {part.content for part in parts if isinstance(part, ThinkingPart)}
+        said = {"".join(part.content) for part in parts if part is not call} - thoughts
+        assert set(row["text"].splitlines()) == said
+        assert {row["thought"]} == (thoughts or {None})

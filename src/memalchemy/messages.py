@@ -95,11 +95,15 @@ Kind = Literal["text", "thought", "call", "result"]
 
 
 class _Form(NamedTuple):
-    """Kind of a block, with the names of its id and of its content."""
+    """Kind of a block, with the names of its id and of its content.
+
+    ``other_id`` is the name of the id in a second framework that calls its blocks the same.
+    """
 
     kind: Kind
     id: str = ""
     content: str = "content"
+    other_id: str = ""
 
 
 _FORM_OF_TYPE = {
@@ -108,12 +112,14 @@ _FORM_OF_TYPE = {
     "function_call": _Form("call", "call_id"),  # OpenAI's Responses, Agent Framework
     "function_call_output": _Form("result", "call_id", "output"),
     "function_result": _Form("result", "call_id", "result"),  # Agent Framework
-    "tool_call": _Form("call", "tool_call_id"),  # LlamaIndex
+    "tool_call": _Form("call", "tool_call_id", other_id="id"),  # LlamaIndex, LangChain
     "tool-call": _Form("call", "tool_call_id"),  # Pydantic AI
     "tool-return": _Form("result", "tool_call_id"),
     "retry-prompt": _Form("result", "tool_call_id"),
     "thinking": _Form("thought"),  # Anthropic, LlamaIndex, Pydantic AI
     "text_reasoning": _Form("thought"),  # Agent Framework
+    "reasoning": _Form("thought"),  # LangChain, OpenAI's Responses
+    "reasoning_content": _Form("thought"),  # LangChain with Bedrock
 }
 """Forms of blocks that say what they are: as ``type``, ``block_type`` or ``part_kind``."""
 
@@ -147,6 +153,7 @@ _ARGUMENTS = ("arguments", "args", "input", "tool_kwargs", "parameters")
 
 _THOUGHTS = (
     "thinking",  # Anthropic
+    "reasoning",  # LangChain
     "reasoningText",  # Bedrock
     "reasoning_text",  # Haystack
     "reasoning_content",  # chats of several models
@@ -405,7 +412,7 @@ def _form_of(block: Any) -> tuple[_Form | None, Any]:
 
 def _id_of(form: _Form, holder: Any) -> str | None:
     id_: str | None = read(holder, form.id) if form.id else read(read(holder, "origin"), "id")
-    return id_
+    return read(holder, form.other_id) if id_ is None and form.other_id else id_
 
 
 def _ids_of(message: Any, kind: Kind) -> list[str | None]:

@@ -103,7 +103,7 @@ def parts_of_message(given: Any) -> dict[str, Any]:
                 _result_record(part.id, part.name, _result_text(part.content), part.is_error)
             )
     calls += _calls_beside_content(given, [call["id"] for call in calls])
-    thoughts += [text for name in _THOUGHT_FIELDS if isinstance(text := read(given, name), str)]
+    thoughts += [text for text in _thoughts_beside_content(given) if text not in thoughts]
     text = "\n".join(filter(None, texts)) if parts else text_of(given)
     if role == "tool" and not results:
         (id_, *_) = results_of(given) or [None]
@@ -115,16 +115,26 @@ def parts_of_message(given: Any) -> dict[str, Any]:
 def _calls_beside_content(given: Any, known: list[Any]) -> Iterator[dict[str, Any]]:
     """Yield the calls in the fields of a message whose ids are not *known* of its content."""
     for holder in (given, read(given, "additional_kwargs")):
+        # Calls without ids that one place lists are the same ones as those that the next lists.
+        are_listed = None in known
         for call in listed_calls(holder):
             id_ = read(call, "id") or read(call, "call_id")
-            if id_ is None or id_ not in known:  # of any type: nobody has checked the value
+            # The id is of any type: nobody has checked the value.
+            if id_ not in known or (id_ is None and not are_listed):
                 name = read(call, "name") or read(read(call, "function"), "name")
                 yield _call_record(id_, name, arguments_of(call))
                 known.append(id_)
 
 
 _THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking")
-"""Fields of a message, beside its content, that hold a thought as text."""
+"""Fields of a message, beside its content, that hold a thought."""
+
+
+def _thoughts_beside_content(given: Any) -> Iterator[str]:
+    for holder in (given, read(given, "additional_kwargs")):
+        for name in _THOUGHT_FIELDS:
+            if (found := read(holder, name)) is not None:
+                yield thought_of(found)
 
 
 def _message_record(

@@ -223,3 +223,48 @@ async def test_each_part_of_a_message_of_pydantic_ai_keeps_its_words(db: Databas
         said = {"".join(part.content) for part in parts if part is not call} - thoughts
         assert set(row["text"].splitlines()) == said
         assert {row["thought"]} == (thoughts or {None})
+
+
+CALL = {"type": "tool_call", "id": "c1", "name": "weather", "args": {}}
+SUMMARY = [{"type": "summary_text", "text": "Hm."}]
+ANSWERS_OF_LANGCHAIN: dict[str, dict[str, Any]] = {
+    "standard blocks": {
+        "content_blocks": [{"type": "reasoning", "reasoning": "Hm."}, CALL],
+        "response_metadata": {"output_version": "v1"},
+    },
+    "OpenAI's Responses": {
+        "content": [{"type": "reasoning", "id": "r", "summary": SUMMARY}],
+        "tool_calls": [CALL],
+    },
+    "Anthropic": {
+        "content": [
+            {"type": "thinking", "thinking": "Hm."},
+            {"type": "tool_use", "id": "c1", "name": "weather", "input": {}},
+        ],
+        "tool_calls": [CALL],
+    },
+    "Bedrock": {
+        "content": [{"type": "reasoning_content", "reasoning_content": {"text": "Hm."}}],
+        "tool_calls": [CALL],
+    },
+    "other chats": {
+        "content": "",
+        "additional_kwargs": {"reasoning_content": "Hm."},
+        "tool_calls": [CALL],
+    },
+}
+
+
+@pytest.mark.parametrize("fields", ANSWERS_OF_LANGCHAIN.values(), ids=ANSWERS_OF_LANGCHAIN)
+async def test_an_answer_of_langchain_has_its_thought_and_one_call(
+    db: Database, fields: dict[str, Any]
+) -> None:
+    history = MemalchemyChatMessageHistory(db, session_id="t")
+    await history.aadd_messages([AIMessage(**fields), ToolMessage("sunny", tool_call_id="c1")])
+    analysis = Analysis(db)
+
+    answer, _ = await rows_of(analysis, "messages")
+    calls = await rows_of(analysis, "tool_calls")
+
+    assert (answer["thought"], answer["text"]) == ("Hm.", "")
+    assert [(row["call_id"], row["result"]) for row in calls] == [("c1", "sunny")]

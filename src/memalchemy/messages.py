@@ -164,6 +164,10 @@ _THOUGHTS = (
 """Names under which a thought is text."""
 
 
+_FAILURES = ("error", "failed", "retried")
+"""Values of the status of a result, or of Pydantic AI's outcome, that say that its call failed."""
+
+
 class Part(NamedTuple):
     """A block of a message, independent of the names that its framework uses."""
 
@@ -386,11 +390,12 @@ def thought_of(holder: Any) -> str:
 
 def says_error(result: Any) -> bool:
     """Return whether a result of a tool says that the call failed."""
-    for name in ("is_error", "isError", "error", "exception"):
-        if read(result, name):
+    # Gemini's response is a mapping, which ADK and MCP give what they know of a failure.
+    for holder in (result, read(result, "response")):
+        if any(read(holder, name) for name in ("is_error", "isError", "error", "exception")):
             return True
     is_retry: bool = read(result, "part_kind") == "retry-prompt"
-    return is_retry or bool(read(result, "status") == "error")
+    return is_retry or any(read(result, name) in _FAILURES for name in ("status", "outcome"))
 
 
 def _form_of(block: Any) -> tuple[_Form | None, Any]:

@@ -501,6 +501,16 @@ def test_a_models_thought_is_no_part_of_what_it_says(value: Any, thought: str) -
     assert (record["role"], record["thought"], record["text"]) == ("assistant", thought, "")
 
 
+def gemini_result(response: dict[str, Any]) -> dict[str, Any]:
+    part = {"function_response": {"id": "c", "name": "look", "response": response}}
+    return {"role": "user", "parts": [part]}
+
+
+def pydantic_ai_result(outcome: str) -> dict[str, Any]:
+    part = {"part_kind": "tool-return", "tool_call_id": "c", "content": "no", "outcome": outcome}
+    return {"kind": "request", "parts": [part]}
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -523,12 +533,36 @@ def test_a_models_thought_is_no_part_of_what_it_says(value: Any, thought: str) -
                 {"tool_call_result": {"result": "no", "origin": {"id": "c"}, "error": True}}
             ],
         },
+        gemini_result({"error": "no"}),
+        gemini_result({"output": None, "error": {"code": 1}}),
+        gemini_result({"content": [{"type": "text", "text": "no"}], "isError": True}),
+        pydantic_ai_result("failed"),
+        pydantic_ai_result("retried"),
     ],
-    ids=["anthropic", "bedrock", "langchain", "haystack"],
+    ids=[
+        *("anthropic", "bedrock", "langchain", "haystack", "gemini", "gemini with both", "mcp"),
+        *("pydantic-ai-failed", "pydantic-ai-retried"),
+    ],
 )
 def test_a_failed_call_is_marked(value: Any) -> None:
     (result,) = message(0, value)["results"]
-    assert (result["id"], result["text"], result["error"]) == ("c", "no", True)
+    assert (result["id"], result["error"]) == ("c", True)
+    assert "no" in result["text"] or "code" in result["text"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        gemini_result({"result": "no"}),
+        gemini_result({"output": "no", "error": None}),
+        gemini_result({"output": "no", "error": ""}),
+        *map(pydantic_ai_result, ("success", "denied", "interrupted")),
+    ],
+    ids=range(6),
+)
+def test_a_call_that_did_not_fail_is_not_marked(value: Any) -> None:
+    (result,) = message(0, value)["results"]
+    assert (result["id"], result["text"], result["error"]) == ("c", "no", False)
 
 
 def test_a_tool_of_the_models_provider_is_a_call() -> None:

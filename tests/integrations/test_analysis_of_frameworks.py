@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from google.adk.agents import LlmAgent
 from google.adk.events import Event
+from google.adk.models import BaseLlm
+from google.adk.models.llm_response import LlmResponse
+from google.adk.runners import Runner
 from google.genai import types
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.channels import DeltaChannel
 from langgraph.graph import END, START, MessagesState, StateGraph
+from pydantic_ai import Agent, ModelRetry
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.messages import (
     ModelRequest,
@@ -24,6 +29,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
+from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.usage import RequestUsage
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
@@ -268,3 +274,52 @@ async def test_an_answer_of_langchain_has_its_thought_and_one_call(
 
     assert (answer["thought"], answer["text"]) == ("Hm.", "")
     assert [(row["call_id"], row["result"]) for row in calls] == [("c1", "sunny")]
+
+
+async def test_a_call_that_pydantic_ai_has_made_again_failed(db: Database) -> None:
+    def model(messages: list[Any], _: Any) -> ModelResponse:
+        called = ToolCallPart("pay", {}, tool_call_id="c1")
+        return ModelResponse([called if len(messages) == 1 else TextPart("Sorry.")])
+
+    agent = Agent(FunctionModel(model))
+
+    @agent.tool_plain
+    def pay() -> str:
+        raise ModelRetry("card declined")
+
+    store = MemalchemyConversationStore(db)
+    await store.save(await agent.run("Pay.", conversation=Conversation(conversation_id="t")))
+
+    (row,) = await rows_of(Analysis(db), "tool_calls")
+
+    assert row["error"] is True
+    assert "card declined" in row["result"]
+
+
+class PaysWithoutAnAmount(BaseLlm):
+    """A model that leaves an argument out, and then gives up."""
+
+    async def generate_content_async(self, llm_request: Any, stream: bool = False) -> Any:
+        called = any(part.function_response for part in llm_request.contents[-1].parts)
+        call = types.Part(function_call=types.FunctionCall(name="pay", args={}))
+        part = types.Part(text="Sorry.") if called else call
+        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+
+async def test_a_call_that_adk_answers_with_an_error_failed(db: Database) -> None:
+    def pay(amount: int) -> dict[str, Any]:
+        """Pay an amount."""
+        return {}
+
+    service = MemalchemySessionService(db)
+    await service.create_session(app_name="app", user_id="ada", session_id="t")
+    agent = LlmAgent(name="planner", model=PaysWithoutAnAmount(model="scripted"), tools=[pay])
+    runner = Runner(app_name="app", agent=agent, session_service=service)
+    asked = types.Content(role="user", parts=[types.Part(text="Pay.")])
+    async for _ in runner.run_async(user_id="ada", session_id="t", new_message=asked):
+        pass
+
+    (row,) = await rows_of(Analysis(db), "tool_calls")
+
+    assert row["error"] is True
+    assert "amount" in row["result"]

@@ -152,16 +152,36 @@ def _item_of_a_tool(item: Any, kind: str) -> dict[str, Any]:
     id_ = read(item, "call_id") or read(item, "id")
     if kind.endswith(_OUTPUT_ENDS):
         text = _result_text(read(item, "output"))
-        return _message_record(
-            "tool", "", "", [], [_result_record(id_, kind.removesuffix("_output"), text, False)]
-        )
-    known = ("id", "call_id", "type", "status", "name")
+        result = _result_record(id_, kind.removesuffix("_output"), text, says_error(item))
+        return _message_record("tool", "", "", [], [result])
+    name = read(item, "name") or kind
     arguments = arguments_of(item)
     if arguments is None:
-        arguments = {name: value for name, value in item.items() if name not in known}
-    return _message_record(
-        "assistant", "", "", [_call_record(id_, read(item, "name") or kind, arguments)], []
-    )
+        known = ("id", "call_id", "type", "status", "name", "error", *_OUTPUTS)
+        arguments = {field: value for field, value in item.items() if field not in known}
+    text = _result_of_a_hosted_tool(item, kind)
+    results = [] if text is None else [_result_record(id_, name, text, says_error(item))]
+    return _message_record("assistant", "", "", [_call_record(id_, name, arguments)], results)
+
+
+_OUTPUTS = ("output", "outputs", "results", "result")
+"""Fields in which the call of a hosted tool holds its result."""
+
+
+def _result_of_a_hosted_tool(item: Any, kind: str) -> str | None:
+    """Return the result of a tool that OpenAI runs itself; ``None`` without one.
+
+    A search on the web says only that it is completed. The calls that wait for an item with their
+    output have a ``call_id``, which this item does not have.
+    """
+    if read(item, "call_id") is not None:
+        return None
+    found = next((one for field in _OUTPUTS if (one := read(item, field)) is not None), None)
+    if found is None and not says_error(item) and read(item, "status") != "completed":
+        return None
+    if kind == "image_generation_call":  # its result is the image
+        found = None
+    return _result_text(found) or _result_text(read(item, "error") or None)
 
 
 def _call_record(id_: Any, name: Any, arguments: Any) -> dict[str, Any]:

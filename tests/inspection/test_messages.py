@@ -12,7 +12,7 @@ import ormsgpack
 import pytest
 
 from memalchemy.contracts import Packed
-from memalchemy.inspection.messages import message, rest_of
+from memalchemy.inspection.messages import message, rest_of, stored_message
 from memalchemy.stored_messages import messages_of
 
 
@@ -573,6 +573,51 @@ def test_a_tool_of_the_models_provider_is_a_call() -> None:
     (call,) = record["calls"]
     assert (record["role"], call["id"], call["name"]) == ("assistant", "ws", "web_search_call")
     assert call["arguments"]["children"][0]["key"] == "action"
+
+
+SAID = {"type": "text", "text": "down"}
+HOSTED: dict[str, tuple[dict[str, Any], tuple[str, bool] | None]] = {
+    "an answer of MCP": (
+        {"type": "mcp_call", "output": "page", "error": None, "status": "completed"},
+        ("page", False),
+    ),
+    "an answer without a status": ({"type": "mcp_call", "output": "page"}, ("page", False)),
+    "a failure of MCP": (
+        {"type": "mcp_call", "output": None, "error": "down", "status": "failed"},
+        ("down", True),
+    ),
+    "a failure of a tool": (
+        {"type": "mcp_call", "error": {"type": "mcp_tool_execution_error", "content": [SAID]}},
+        ("down", True),
+    ),
+    "a search on the web": ({"type": "web_search_call", "status": "completed"}, ("", False)),
+    "a failed search": ({"type": "web_search_call", "status": "failed"}, ("", True)),
+    "a search in files": (
+        {"type": "file_search_call", "results": [{"file_id": "f", "text": "line"}]},
+        ("line", False),
+    ),
+    "an image": (
+        {"type": "image_generation_call", "status": "completed", "result": "iVBO"},
+        ("", False),
+    ),
+    "a running call": ({"type": "mcp_call", "output": None, "status": "calling"}, None),
+    "a call that waits for an item": (
+        {"type": "computer_call", "call_id": "h", "status": "completed"},
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("item", "expected"), HOSTED.values(), ids=HOSTED)
+def test_a_hosted_tool_holds_its_result_itself(
+    item: dict[str, Any], expected: tuple[str, bool] | None
+) -> None:
+    record = stored_message(0, {"id": "h", **item})
+
+    (call,) = record["calls"]
+    found = [(one["id"], one["text"], one["error"]) for one in record["results"]]
+    assert found == ([] if expected is None else [("h", *expected)])
+    assert (call["id"], call["arguments"]) == ("h", {})
 
 
 def test_an_entry_that_is_no_message_is_shown_as_its_value() -> None:

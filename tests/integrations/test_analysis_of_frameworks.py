@@ -18,6 +18,12 @@ from google.genai import types
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.channels import DeltaChannel
 from langgraph.graph import END, START, MessagesState, StateGraph
+from openai.types.responses import (
+    ResponseCodeInterpreterToolCall,
+    ResponseFileSearchToolCall,
+    ResponseFunctionWebSearch,
+)
+from openai.types.responses.response_output_item import ImageGenerationCall, McpCall
 from pydantic_ai import Agent, ModelRetry
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.messages import (
@@ -323,3 +329,53 @@ async def test_a_call_that_adk_answers_with_an_error_failed(db: Database) -> Non
 
     assert row["error"] is True
     assert "amount" in row["result"]
+
+
+def hosted(cls: Any, **fields: Any) -> Any:
+    """Return the item of a call of a hosted tool, as the SDK of OpenAI's agents stores it."""
+    return cls.model_validate(fields).model_dump(exclude_unset=True)
+
+
+async def test_calls_of_openai_s_hosted_tools_hold_their_results(db: Database) -> None:
+    mcp = {"type": "mcp_call", "name": "read", "server_label": "s", "arguments": "{}"}
+    search = {"type": "web_search_call", "action": {"type": "search", "query": "Rome"}}
+    code = {"type": "code_interpreter_call", "code": "1", "container_id": "k"}
+    outputs = [{"type": "logs", "logs": "printed"}]
+    found = [{"file_id": "f", "text": "a line"}]
+    items = [
+        {"role": "user", "content": ASKED},
+        hosted(McpCall, **mcp, id="page", output="a page", status="completed"),
+        hosted(McpCall, **mcp, id="runs", status="calling"),
+        hosted(ResponseFunctionWebSearch, **search, id="search", status="completed"),
+        hosted(ResponseFunctionWebSearch, **search, id="failed", status="failed"),
+        hosted(
+            ResponseFileSearchToolCall,
+            **{"type": "file_search_call", "id": "file", "queries": [], "status": "completed"},
+            results=found,
+        ),
+        hosted(
+            ResponseCodeInterpreterToolCall, **code, id="code", status="completed", outputs=outputs
+        ),
+        hosted(
+            ImageGenerationCall,
+            **{"type": "image_generation_call", "id": "image", "status": "completed"},
+            result="iVBO",
+        ),
+        {**mcp, "id": "down", "output": None, "error": "server down", "status": "failed"},
+    ]
+    await MemalchemySession("t", db).add_items(items)
+
+    calls = {row["call_id"]: row for row in await rows_of(Analysis(db), "tool_calls")}
+
+    results = {id_: (row["result"], row["error"]) for id_, row in calls.items()}
+    assert "printed" in results.pop("code")[0]
+    assert results == {
+        "page": ("a page", False),
+        "runs": (None, None),
+        "search": ("", False),
+        "failed": ("", True),
+        "file": ("a line", False),
+        "image": ("", False),
+        "down": ("server down", True),
+    }
+    assert "iVBO" not in str(calls)

@@ -78,6 +78,7 @@ _ROLE_OF_PART = {
     "user-prompt": "user",
     "tool-return": "tool",
     "retry-prompt": "tool",
+    "retry-feedback": "tool",
     "system-prompt": "system",
 }
 """Roles of the parts of a request of Pydantic AI; of several, the first here is the message's."""
@@ -94,11 +95,15 @@ Kind = Literal["text", "thought", "call", "result"]
 
 
 class _Form(NamedTuple):
-    """Kind of a block, with the names of its id and of its content."""
+    """Kind of a block, with the names of its id and of its content.
+
+    ``other_id`` is the name of the id in a second framework that calls its blocks the same.
+    """
 
     kind: Kind
     id: str = ""
     content: str = "content"
+    other_id: str = ""
 
 
 _FORM_OF_TYPE = {
@@ -107,12 +112,14 @@ _FORM_OF_TYPE = {
     "function_call": _Form("call", "call_id"),  # OpenAI's Responses, Agent Framework
     "function_call_output": _Form("result", "call_id", "output"),
     "function_result": _Form("result", "call_id", "result"),  # Agent Framework
-    "tool_call": _Form("call", "tool_call_id"),  # LlamaIndex
+    "tool_call": _Form("call", "tool_call_id", other_id="id"),  # LlamaIndex, LangChain
     "tool-call": _Form("call", "tool_call_id"),  # Pydantic AI
     "tool-return": _Form("result", "tool_call_id"),
     "retry-prompt": _Form("result", "tool_call_id"),
     "thinking": _Form("thought"),  # Anthropic, LlamaIndex, Pydantic AI
     "text_reasoning": _Form("thought"),  # Agent Framework
+    "reasoning": _Form("thought"),  # LangChain, OpenAI's Responses
+    "reasoning_content": _Form("thought"),  # LangChain with Bedrock
 }
 """Forms of blocks that say what they are: as ``type``, ``block_type`` or ``part_kind``."""
 
@@ -130,9 +137,11 @@ _FORM_OF_KEY = {
 }
 """Forms of blocks that hold all they say under a key: ``{"toolUse": {"toolUseId": …}}``."""
 
+_TEXTS = ("text", "transcript", "refusal")
+"""Names under which a block is text itself; transcripts are of speech."""
 
 _SHORTENED = {
-    *("text", *_CONTENT_FIELDS),
+    *(*_TEXTS, *_CONTENT_FIELDS),
     *(name for name, form in _FORM_OF_KEY.items() if form.kind == "result"),
     *(form.content for form in (*_FORM_OF_TYPE.values(), *_FORM_OF_KEY.values())),
 }
@@ -144,6 +153,7 @@ _ARGUMENTS = ("arguments", "args", "input", "tool_kwargs", "parameters")
 
 _THOUGHTS = (
     "thinking",  # Anthropic
+    "reasoning",  # LangChain
     "reasoningText",  # Bedrock
     "reasoning_text",  # Haystack
     "reasoning_content",  # chats of several models
@@ -152,6 +162,10 @@ _THOUGHTS = (
     "summary",  # OpenAI's Responses
 )
 """Names under which a thought is text."""
+
+
+_FAILURES = ("error", "failed", "retried")
+"""Values of the status of a result, or of Pydantic AI's outcome, that say that its call failed."""
 
 
 class Part(NamedTuple):
@@ -295,11 +309,7 @@ def words_of(content: Any) -> str:
     if type(content) is dict and content.get("type") == "text":  # the most frequent block, faster
         return words_of(content.get("text"))
     part = part_of(content)
-    if part is None:
-        # Gemini's content is {"parts": […]}; others have what they hold under one of these names.
-        inner = read(content, content_field(content))
-        return "" if inner is content else words_of(inner)
-    return words_of(part.content) if part.kind in ("text", "result") else ""
+    return words_of(part.content) if part and part.kind in ("text", "result") else ""
 
 
 def text_of(message: Any) -> str:
@@ -328,8 +338,8 @@ def part_of(block: Any) -> Part | None:
         return Part("text", content=block)
     form, holder = _form_of(block)
     if form is None:
-        text = read(block, "text")
-        if not isinstance(text, str):
+        text = _words_of_block(block)
+        if text is None:
             return None
         return Part("thought" if read(block, "thought") is True else "text", content=text)
     if form.kind == "thought":
@@ -342,6 +352,16 @@ def part_of(block: Any) -> Part | None:
         said = read(content, "result")
         content = content if said is None else said
     return Part("result", _id_of(form, holder), name, content, says_error(holder))
+
+
+def _words_of_block(block: Any) -> str | None:
+    """Return the text of a block that is no call, result or thought; ``None`` without one."""
+    for name in _TEXTS:
+        if isinstance(text := read(block, name), str):
+            return text
+    # Gemini's content is {"parts": […]}; others have what they hold under one of these names.
+    inner = read(block, content_field(block))
+    return None if inner is block else words_of(inner) or None
 
 
 def arguments_of(call: Any) -> Any:
@@ -370,11 +390,12 @@ def thought_of(holder: Any) -> str:
 
 def says_error(result: Any) -> bool:
     """Return whether a result of a tool says that the call failed."""
-    for name in ("is_error", "isError", "error", "exception"):
-        if read(result, name):
+    # Gemini's response is a mapping, which ADK and MCP give what they know of a failure.
+    for holder in (result, read(result, "response")):
+        if any(read(holder, name) for name in ("is_error", "isError", "error", "exception")):
             return True
     is_retry: bool = read(result, "part_kind") == "retry-prompt"
-    return is_retry or bool(read(result, "status") == "error")
+    return is_retry or any(read(result, name) in _FAILURES for name in ("status", "outcome"))
 
 
 def _form_of(block: Any) -> tuple[_Form | None, Any]:
@@ -396,7 +417,7 @@ def _form_of(block: Any) -> tuple[_Form | None, Any]:
 
 def _id_of(form: _Form, holder: Any) -> str | None:
     id_: str | None = read(holder, form.id) if form.id else read(read(holder, "origin"), "id")
-    return id_
+    return read(holder, form.other_id) if id_ is None and form.other_id else id_
 
 
 def _ids_of(message: Any, kind: Kind) -> list[str | None]:

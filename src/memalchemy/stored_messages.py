@@ -104,7 +104,7 @@ def parts_of_message(given: Any) -> dict[str, Any]:
                 _result_record(part.id, part.name, _result_text(part.content), part.is_error)
             )
     calls += _calls_beside_content(given, [call["id"] for call in calls])
-    thoughts += [text for name in _THOUGHT_FIELDS if isinstance(text := read(given, name), str)]
+    thoughts += [text for text in _thoughts_beside_content(given) if text not in thoughts]
     text = "\n".join(filter(None, texts)) if parts else text_of(given)
     if role == "tool" and not results:
         (id_, *_) = results_of(given) or [None]
@@ -116,16 +116,26 @@ def parts_of_message(given: Any) -> dict[str, Any]:
 def _calls_beside_content(given: Any, known: list[Any]) -> Iterator[dict[str, Any]]:
     """Yield the calls in the fields of a message whose ids are not *known* of its content."""
     for holder in (given, read(given, "additional_kwargs")):
+        # Calls without ids that one place lists are the same ones as those that the next lists.
+        are_listed = None in known
         for call in listed_calls(holder):
             id_ = read(call, "id") or read(call, "call_id")
-            if id_ is None or id_ not in known:  # of any type: nobody has checked the value
+            # The id is of any type: nobody has checked the value.
+            if id_ not in known or (id_ is None and not are_listed):
                 name = read(call, "name") or read(read(call, "function"), "name")
                 yield _call_record(id_, name, arguments_of(call))
                 known.append(id_)
 
 
 _THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking")
-"""Fields of a message, beside its content, that hold a thought as text."""
+"""Fields of a message, beside its content, that hold a thought."""
+
+
+def _thoughts_beside_content(given: Any) -> Iterator[str]:
+    for holder in (given, read(given, "additional_kwargs")):
+        for name in _THOUGHT_FIELDS:
+            if (found := read(holder, name)) is not None:
+                yield thought_of(found)
 
 
 def _message_record(
@@ -143,16 +153,36 @@ def _item_of_a_tool(item: Any, kind: str) -> dict[str, Any]:
     id_ = read(item, "call_id") or read(item, "id")
     if kind.endswith(_OUTPUT_ENDS):
         text = _result_text(read(item, "output"))
-        return _message_record(
-            "tool", "", "", [], [_result_record(id_, kind.removesuffix("_output"), text, False)]
-        )
-    known = ("id", "call_id", "type", "status", "name")
+        result = _result_record(id_, kind.removesuffix("_output"), text, says_error(item))
+        return _message_record("tool", "", "", [], [result])
+    name = read(item, "name") or kind
     arguments = arguments_of(item)
     if arguments is None:
-        arguments = {name: value for name, value in item.items() if name not in known}
-    return _message_record(
-        "assistant", "", "", [_call_record(id_, read(item, "name") or kind, arguments)], []
-    )
+        known = ("id", "call_id", "type", "status", "name", "error", *_OUTPUTS)
+        arguments = {field: value for field, value in item.items() if field not in known}
+    text = _result_of_a_hosted_tool(item, kind)
+    results = [] if text is None else [_result_record(id_, name, text, says_error(item))]
+    return _message_record("assistant", "", "", [_call_record(id_, name, arguments)], results)
+
+
+_OUTPUTS = ("output", "outputs", "results", "result")
+"""Fields in which the call of a hosted tool holds its result."""
+
+
+def _result_of_a_hosted_tool(item: Any, kind: str) -> str | None:
+    """Return the result of a tool that OpenAI runs itself; ``None`` without one.
+
+    A search on the web says only that it is completed. The calls that wait for an item with their
+    output have a ``call_id``, which this item does not have.
+    """
+    if read(item, "call_id") is not None:
+        return None
+    found = next((one for field in _OUTPUTS if (one := read(item, field)) is not None), None)
+    if found is None and not says_error(item) and read(item, "status") != "completed":
+        return None
+    if kind == "image_generation_call":  # its result is the image
+        found = None
+    return _result_text(found) or _result_text(read(item, "error") or None)
 
 
 def _call_record(id_: Any, name: Any, arguments: Any) -> dict[str, Any]:

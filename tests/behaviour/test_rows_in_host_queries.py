@@ -304,15 +304,11 @@ async def test_each_condition_on_metadata_means_the_same_on_every_database(
             METADATA_VALUES.index(2.5),
             METADATA_VALUES.index(10**15),
         ]
-        whole = [
-            int(one)
-            for one in METADATA_VALUES
-            if isinstance(one, (int, float)) and not isinstance(one, bool) and one == int(one)
-        ]
-        mine = select(key.as_integer()).where(
-            row.tenant == db.tenant, key.as_integer().is_not(None)
-        )
-        assert session.scalars(mine.order_by(getattr(row, name))).all() == whole
+        numbers = [one for one in METADATA_VALUES if type(one) in (int, float)]
+        whole = [one for one in numbers if one == int(one) and abs(one) < 2**63]
+        mine = select(key.as_integer()).where(row.tenant == db.tenant)
+        mine = mine.where(key.as_integer().is_not(None)).order_by(getattr(row, name))
+        assert session.scalars(mine).all() == whole
         assert found(key.as_string() == "1") == [METADATA_VALUES.index("1")]
         inner = [n for n in with_key if same(METADATA_VALUES[n], {"a": 1})]
         assert found(key["a"].as_float() == 1) == inner

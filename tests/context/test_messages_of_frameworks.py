@@ -18,6 +18,7 @@ from memalchemy.messages import (
     with_results,
     without_results,
 )
+from memalchemy.stored_messages import parts_of_message
 
 
 class Form(NamedTuple):
@@ -68,6 +69,17 @@ ANTHROPIC = Form(
     },
     ("assistant", "user"),
 )
+
+
+def langchain(*blocks: dict[str, Any], **fields: Any) -> Form:
+    """Return the form of LangChain, whose answers list each call beside their blocks, too."""
+    listed = [{"type": "tool_call", "id": "c1", "name": "look", "args": {}}]
+    return Form(
+        {"type": "ai", "content": list(blocks), "tool_calls": listed, **fields},
+        {"type": "tool", "content": "a cat", "tool_call_id": "c1"},
+    )
+
+
 FORMS = {
     "OpenAI's chats": Form(
         {
@@ -89,6 +101,28 @@ FORMS = {
             "tool_calls": [{"id": "c1", "name": "look", "args": {}}],
         },
         {"type": "tool", "content": "a cat", "tool_call_id": "c1"},
+    ),
+    "LangChain's standard blocks": langchain(
+        {"type": "reasoning", "reasoning": "secret"},
+        {"type": "text", "text": "I look."},
+        {"type": "tool_call", "id": "c1", "name": "look", "args": {}},
+    ),
+    "LangChain with OpenAI's Responses": langchain(
+        {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "secret"}]},
+        {"type": "text", "text": "I look."},
+        {"type": "function_call", "id": "f", "call_id": "c1", "name": "look", "arguments": "{}"},
+    ),
+    "LangChain with Bedrock": langchain(
+        {"type": "reasoning_content", "reasoning_content": {"text": "secret", "signature": "s"}},
+        {"type": "text", "text": "I look."},
+        {"type": "tool_use", "id": "c1", "name": "look", "input": {}},
+    ),
+    "LangChain with a thought beside the content": langchain(
+        {"type": "text", "text": "I look."}, additional_kwargs={"reasoning_content": "secret"}
+    ),
+    "LangChain with a summary beside the content": langchain(
+        {"type": "text", "text": "I look."},
+        additional_kwargs={"reasoning": {"summary": [{"type": "summary_text", "text": "secret"}]}},
     ),
     "Strands": Form(
         {
@@ -199,6 +233,25 @@ def test_a_call_and_its_result_are_read(form: Form) -> None:
     assert (calls_of(result), results_of(result)) == ([], ["c1"])
     assert (called_tools(call), called_tools(result)) == (["look"], [])
     assert not is_user_turn(result)
+
+
+@each_form
+def test_a_record_has_each_call_and_thought_once(form: Form) -> None:
+    inner = form.call.get("message", form.call)
+
+    record = parts_of_message(inner)
+
+    assert [(call["id"], call["name"]) for call in record["calls"]] == [("c1", "look")]
+    assert record["thought"] == ("secret" if "secret" in str(inner) else "")
+    assert record["text"] == "I look."
+
+
+def test_calls_without_ids_in_two_places_are_listed_once() -> None:
+    calls = [{"type": "tool_call", "id": None, "name": name, "args": {}} for name in ("a", "b")]
+    message = {"type": "ai", "content": calls, "tool_calls": calls}
+
+    for given in (message, {"type": "ai", "content": "", "tool_calls": calls}):
+        assert [call["name"] for call in parts_of_message(given)["calls"]] == ["a", "b"]
 
 
 @each_form

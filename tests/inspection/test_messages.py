@@ -12,7 +12,7 @@ import ormsgpack
 import pytest
 
 from memalchemy.contracts import Packed
-from memalchemy.inspection.messages import message, rest_of
+from memalchemy.inspection.messages import message, rest_of, stored_message
 from memalchemy.stored_messages import merge_writes, messages_of
 
 
@@ -501,6 +501,16 @@ def test_a_models_thought_is_no_part_of_what_it_says(value: Any, thought: str) -
     assert (record["role"], record["thought"], record["text"]) == ("assistant", thought, "")
 
 
+def gemini_result(response: dict[str, Any]) -> dict[str, Any]:
+    part = {"function_response": {"id": "c", "name": "look", "response": response}}
+    return {"role": "user", "parts": [part]}
+
+
+def pydantic_ai_result(outcome: str) -> dict[str, Any]:
+    part = {"part_kind": "tool-return", "tool_call_id": "c", "content": "no", "outcome": outcome}
+    return {"kind": "request", "parts": [part]}
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -523,12 +533,36 @@ def test_a_models_thought_is_no_part_of_what_it_says(value: Any, thought: str) -
                 {"tool_call_result": {"result": "no", "origin": {"id": "c"}, "error": True}}
             ],
         },
+        gemini_result({"error": "no"}),
+        gemini_result({"output": None, "error": {"code": 1}}),
+        gemini_result({"content": [{"type": "text", "text": "no"}], "isError": True}),
+        pydantic_ai_result("failed"),
+        pydantic_ai_result("retried"),
     ],
-    ids=["anthropic", "bedrock", "langchain", "haystack"],
+    ids=[
+        *("anthropic", "bedrock", "langchain", "haystack", "gemini", "gemini with both", "mcp"),
+        *("pydantic-ai-failed", "pydantic-ai-retried"),
+    ],
 )
 def test_a_failed_call_is_marked(value: Any) -> None:
     (result,) = message(0, value)["results"]
-    assert (result["id"], result["text"], result["error"]) == ("c", "no", True)
+    assert (result["id"], result["error"]) == ("c", True)
+    assert "no" in result["text"] or "code" in result["text"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        gemini_result({"result": "no"}),
+        gemini_result({"output": "no", "error": None}),
+        gemini_result({"output": "no", "error": ""}),
+        *map(pydantic_ai_result, ("success", "denied", "interrupted")),
+    ],
+    ids=range(6),
+)
+def test_a_call_that_did_not_fail_is_not_marked(value: Any) -> None:
+    (result,) = message(0, value)["results"]
+    assert (result["id"], result["text"], result["error"]) == ("c", "no", False)
 
 
 def test_a_tool_of_the_models_provider_is_a_call() -> None:
@@ -539,6 +573,51 @@ def test_a_tool_of_the_models_provider_is_a_call() -> None:
     (call,) = record["calls"]
     assert (record["role"], call["id"], call["name"]) == ("assistant", "ws", "web_search_call")
     assert call["arguments"]["children"][0]["key"] == "action"
+
+
+SAID = {"type": "text", "text": "down"}
+HOSTED: dict[str, tuple[dict[str, Any], tuple[str, bool] | None]] = {
+    "an answer of MCP": (
+        {"type": "mcp_call", "output": "page", "error": None, "status": "completed"},
+        ("page", False),
+    ),
+    "an answer without a status": ({"type": "mcp_call", "output": "page"}, ("page", False)),
+    "a failure of MCP": (
+        {"type": "mcp_call", "output": None, "error": "down", "status": "failed"},
+        ("down", True),
+    ),
+    "a failure of a tool": (
+        {"type": "mcp_call", "error": {"type": "mcp_tool_execution_error", "content": [SAID]}},
+        ("down", True),
+    ),
+    "a search on the web": ({"type": "web_search_call", "status": "completed"}, ("", False)),
+    "a failed search": ({"type": "web_search_call", "status": "failed"}, ("", True)),
+    "a search in files": (
+        {"type": "file_search_call", "results": [{"file_id": "f", "text": "line"}]},
+        ("line", False),
+    ),
+    "an image": (
+        {"type": "image_generation_call", "status": "completed", "result": "iVBO"},
+        ("", False),
+    ),
+    "a running call": ({"type": "mcp_call", "output": None, "status": "calling"}, None),
+    "a call that waits for an item": (
+        {"type": "computer_call", "call_id": "h", "status": "completed"},
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("item", "expected"), HOSTED.values(), ids=HOSTED)
+def test_a_hosted_tool_holds_its_result_itself(
+    item: dict[str, Any], expected: tuple[str, bool] | None
+) -> None:
+    record = stored_message(0, {"id": "h", **item})
+
+    (call,) = record["calls"]
+    found = [(one["id"], one["text"], one["error"]) for one in record["results"]]
+    assert found == ([] if expected is None else [("h", *expected)])
+    assert (call["id"], call["arguments"]) == ("h", {})
 
 
 def test_an_entry_that_is_no_message_is_shown_as_its_value() -> None:

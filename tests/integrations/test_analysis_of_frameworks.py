@@ -4,24 +4,38 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from google.adk.agents import LlmAgent
 from google.adk.events import Event
+from google.adk.models import BaseLlm
+from google.adk.models.llm_response import LlmResponse
+from google.adk.runners import Runner
 from google.genai import types
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.channels import DeltaChannel
 from langgraph.graph import END, START, MessagesState, StateGraph
+from openai.types.responses import (
+    ResponseCodeInterpreterToolCall,
+    ResponseFileSearchToolCall,
+    ResponseFunctionWebSearch,
+)
+from openai.types.responses.response_output_item import ImageGenerationCall, McpCall
+from pydantic_ai import Agent, ModelRetry
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.messages import (
     ModelRequest,
     ModelResponse,
     TextPart,
+    ThinkingPart,
     ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
 )
+from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.usage import RequestUsage
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
@@ -199,3 +213,169 @@ async def test_messages_that_only_writes_hold_are_rows_once(db: Database) -> Non
         expected = [one.content for one in values["messages"]]
 
     assert [row["text"] for row in await rows_of(Analysis(db), "messages")] == expected
+
+
+def combinations_of(parts: list[Any]) -> list[tuple[Any, ...]]:
+    return list(chain(combinations(parts, 2), combinations(parts, 3)))
+
+
+async def test_each_part_of_a_message_of_pydantic_ai_keeps_its_words(db: Database) -> None:
+    call = ToolCallPart("weather", {}, tool_call_id="c1")
+    answers = combinations_of([TextPart("I look."), TextPart("Now."), ThinkingPart("Hm."), call])
+    result = ToolReturnPart("weather", "sunny", tool_call_id="c1")
+    asks = combinations_of([UserPromptPart("One."), UserPromptPart(["Two."]), result])
+    messages = [*map(ModelResponse, answers), *map(ModelRequest, asks)]
+    store = MemalchemyConversationStore(db)
+    await store.save(Conversation(conversation_id="t", messages=messages))
+
+    rows = await rows_of(Analysis(db), "messages")
+
+    for parts, row in zip([*answers, *asks], rows, strict=True):
+        thoughts = {part.content for part in parts if isinstance(part, ThinkingPart)}
+        said = {"".join(part.content) for part in parts if part is not call} - thoughts
+        assert set(row["text"].splitlines()) == said
+        assert {row["thought"]} == (thoughts or {None})
+
+
+CALL = {"type": "tool_call", "id": "c1", "name": "weather", "args": {}}
+SUMMARY = [{"type": "summary_text", "text": "Hm."}]
+ANSWERS_OF_LANGCHAIN: dict[str, dict[str, Any]] = {
+    "standard blocks": {
+        "content_blocks": [{"type": "reasoning", "reasoning": "Hm."}, CALL],
+        "response_metadata": {"output_version": "v1"},
+    },
+    "OpenAI's Responses": {
+        "content": [{"type": "reasoning", "id": "r", "summary": SUMMARY}],
+        "tool_calls": [CALL],
+    },
+    "Anthropic": {
+        "content": [
+            {"type": "thinking", "thinking": "Hm."},
+            {"type": "tool_use", "id": "c1", "name": "weather", "input": {}},
+        ],
+        "tool_calls": [CALL],
+    },
+    "Bedrock": {
+        "content": [{"type": "reasoning_content", "reasoning_content": {"text": "Hm."}}],
+        "tool_calls": [CALL],
+    },
+    "other chats": {
+        "content": "",
+        "additional_kwargs": {"reasoning_content": "Hm."},
+        "tool_calls": [CALL],
+    },
+}
+
+
+@pytest.mark.parametrize("fields", ANSWERS_OF_LANGCHAIN.values(), ids=ANSWERS_OF_LANGCHAIN)
+async def test_an_answer_of_langchain_has_its_thought_and_one_call(
+    db: Database, fields: dict[str, Any]
+) -> None:
+    history = MemalchemyChatMessageHistory(db, session_id="t")
+    await history.aadd_messages([AIMessage(**fields), ToolMessage("sunny", tool_call_id="c1")])
+    analysis = Analysis(db)
+
+    answer, _ = await rows_of(analysis, "messages")
+    calls = await rows_of(analysis, "tool_calls")
+
+    assert (answer["thought"], answer["text"]) == ("Hm.", "")
+    assert [(row["call_id"], row["result"]) for row in calls] == [("c1", "sunny")]
+
+
+async def test_a_call_that_pydantic_ai_has_made_again_failed(db: Database) -> None:
+    def model(messages: list[Any], _: Any) -> ModelResponse:
+        called = ToolCallPart("pay", {}, tool_call_id="c1")
+        return ModelResponse([called if len(messages) == 1 else TextPart("Sorry.")])
+
+    agent = Agent(FunctionModel(model))
+
+    @agent.tool_plain
+    def pay() -> str:
+        raise ModelRetry("card declined")
+
+    store = MemalchemyConversationStore(db)
+    await store.save(await agent.run("Pay.", conversation=Conversation(conversation_id="t")))
+
+    (row,) = await rows_of(Analysis(db), "tool_calls")
+
+    assert row["error"] is True
+    assert "card declined" in row["result"]
+
+
+class PaysWithoutAnAmount(BaseLlm):
+    """A model that leaves an argument out, and then gives up."""
+
+    async def generate_content_async(self, llm_request: Any, stream: bool = False) -> Any:
+        called = any(part.function_response for part in llm_request.contents[-1].parts)
+        call = types.Part(function_call=types.FunctionCall(name="pay", args={}))
+        part = types.Part(text="Sorry.") if called else call
+        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+
+async def test_a_call_that_adk_answers_with_an_error_failed(db: Database) -> None:
+    def pay(amount: int) -> dict[str, Any]:
+        """Pay an amount."""
+        return {}
+
+    service = MemalchemySessionService(db)
+    await service.create_session(app_name="app", user_id="ada", session_id="t")
+    agent = LlmAgent(name="planner", model=PaysWithoutAnAmount(model="scripted"), tools=[pay])
+    runner = Runner(app_name="app", agent=agent, session_service=service)
+    asked = types.Content(role="user", parts=[types.Part(text="Pay.")])
+    async for _ in runner.run_async(user_id="ada", session_id="t", new_message=asked):
+        pass
+
+    (row,) = await rows_of(Analysis(db), "tool_calls")
+
+    assert row["error"] is True
+    assert "amount" in row["result"]
+
+
+def hosted(cls: Any, **fields: Any) -> Any:
+    """Return the item of a call of a hosted tool, as the SDK of OpenAI's agents stores it."""
+    return cls.model_validate(fields).model_dump(exclude_unset=True)
+
+
+async def test_calls_of_openai_s_hosted_tools_hold_their_results(db: Database) -> None:
+    mcp = {"type": "mcp_call", "name": "read", "server_label": "s", "arguments": "{}"}
+    search = {"type": "web_search_call", "action": {"type": "search", "query": "Rome"}}
+    code = {"type": "code_interpreter_call", "code": "1", "container_id": "k"}
+    outputs = [{"type": "logs", "logs": "printed"}]
+    found = [{"file_id": "f", "text": "a line"}]
+    items = [
+        {"role": "user", "content": ASKED},
+        hosted(McpCall, **mcp, id="page", output="a page", status="completed"),
+        hosted(McpCall, **mcp, id="runs", status="calling"),
+        hosted(ResponseFunctionWebSearch, **search, id="search", status="completed"),
+        hosted(ResponseFunctionWebSearch, **search, id="failed", status="failed"),
+        hosted(
+            ResponseFileSearchToolCall,
+            **{"type": "file_search_call", "id": "file", "queries": [], "status": "completed"},
+            results=found,
+        ),
+        hosted(
+            ResponseCodeInterpreterToolCall, **code, id="code", status="completed", outputs=outputs
+        ),
+        hosted(
+            ImageGenerationCall,
+            **{"type": "image_generation_call", "id": "image", "status": "completed"},
+            result="iVBO",
+        ),
+        {**mcp, "id": "down", "output": None, "error": "server down", "status": "failed"},
+    ]
+    await MemalchemySession("t", db).add_items(items)
+
+    calls = {row["call_id"]: row for row in await rows_of(Analysis(db), "tool_calls")}
+
+    results = {id_: (row["result"], row["error"]) for id_, row in calls.items()}
+    assert "printed" in results.pop("code")[0]
+    assert results == {
+        "page": ("a page", False),
+        "runs": (None, None),
+        "search": ("", False),
+        "failed": ("", True),
+        "file": ("a line", False),
+        "image": ("", False),
+        "down": ("server down", True),
+    }
+    assert "iVBO" not in str(calls)

@@ -122,6 +122,7 @@ REASONS = {
     "search/_vector_cache.py Matrix.up_to_date": _STEPS,
     "store/jsonl.py export_items": _STEPS,
     "store/no_upsert.py _put_alone": _SECOND_LOOK,
+    "_files.py _descriptor": "one symbolic link of a chain at a time, as many as Linux follows",
     "store/reembedding.py Reembedding._embed_places": "what others changed is embedded once more, "
     "a few times: one item that never rests does not hold up the others",
 }

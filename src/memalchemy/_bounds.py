@@ -9,6 +9,7 @@ anything is built, at a cost that grows with the bytes and not with what they wo
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +19,7 @@ from decimal import Decimal
 from functools import lru_cache
 from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 from uuid import UUID
 
 import orjson
@@ -646,6 +647,31 @@ def parse_json(document: bytes | str, **options: Any) -> Any:
     """
     check_json(document)
     return json.loads(document, **options)
+
+
+class NumberTooLarge(ValueError):
+    """A number of a JSON document would be infinite."""
+
+
+def parse_strict_json(document: bytes | str) -> Any:
+    """Parse JSON of a user: only what can be written as JSON again.
+
+    Raises:
+        ValueError: as `parse_json`; also for NaN, and for a number too large for a float.
+    """
+    return parse_json(document, parse_constant=_refuse_constant, parse_float=_parse_float)
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"JSON has no {text}")
+
+
+def _parse_float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        shown = text if len(text) <= 40 else f"{text[:40]}…"
+        raise NumberTooLarge(f"the number {shown} is too large for a float")
+    return number
 
 
 def parse_plain_json(document: bytes | str) -> Any:

@@ -332,3 +332,19 @@ def test_a_file_that_is_no_importer_is_only_missing(call: Call, file_url: str) -
 
     assert answer.code == 2
     assert "did you mean" not in answer.err
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "NaN", "Infinity"])
+def test_a_number_that_no_json_can_say_again_is_refused(
+    number: str, file_url: str, call: Call
+) -> None:
+    message = f'{{"role": "user", "content": "hello", "score": {number}}}'
+    given = f'{{"thread_id": "t", "messages": [{message}]}}\n'
+
+    answer = call("--db", file_url, "import", "-", stdin=given)
+
+    assert answer.err.startswith("line 1: is not JSON")
+    assert call("--db", file_url, "threads", "--json").json == []
+    if number.endswith("400"):
+        chosen = call("--db", file_url, "export", "--metadata", f"n={number}")
+        assert (chosen.code, "too large for a float" in chosen.err) == (2, True)

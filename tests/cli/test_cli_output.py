@@ -248,11 +248,35 @@ def test_wrong_usage_before_the_command_is_a_json_document() -> None:
     assert json.loads(process("--json", "--nope", "threads").stderr)["error"]["exit_code"] == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        (("threads", "--nope"), "memalchemy threads"),
+        (("show",), "memalchemy show"),
+        (("nope",), "memalchemy"),
+        (("--nope", "threads"), "memalchemy"),
+        (("threads", "--limit", "many"), "memalchemy threads"),
+        (("index", "build", "--nope"), "memalchemy index build"),
+    ],
+)
+def test_wrong_usage_is_one_line(arguments: tuple[str, ...], command: str) -> None:
+    ended = process(*arguments)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("error [MA-USAGE]: ")
+    assert line.endswith(f" See `{command} --help`")
+
+
+def test_no_command_at_all_is_the_help() -> None:
+    assert process().stderr.lstrip().startswith("Usage: memalchemy ")
+
+
 def test_what_only_looks_like_the_option_changes_no_error() -> None:
     ended = process("store", "put", "--nope", "--", "--json")
 
     assert ended.returncode == 2
-    assert ended.stderr.startswith("Usage: ")
+    assert ended.stderr.startswith("error [MA-USAGE]: ")
 
 
 def test_an_output_that_cannot_be_written_is_a_json_document(filled: str) -> None:

@@ -221,6 +221,12 @@ def test_put_and_rm_check_the_expected_version(run: Run) -> None:
         (("put", "users/ada", "likes", "tea"), "VALUE is not JSON"),
         (("put", "users/ada", "likes", "tea"), "for plain text add --text"),
         (("put", "users/ada", "likes", "NaN"), "VALUE is not JSON"),
+        (
+            ("put", "users/ada", "likes", "1e400"),
+            "VALUE is not JSON (the number 1e400",
+        ),
+        (("put", "users/ada", "likes", "1", "--metadata", '{"n": 1e400}'), "1e400 is too large"),
+        (("search", "users/ada", "tea", "--filter", '{"n": -1e400}'), "-1e400 is too large"),
         (("put", "users/ada", "likes", "[" * 100_000), "VALUE is nested too deep"),
         (("put", "users/ada", "likes", "@/nowhere.json"), "cannot read /nowhere.json"),
         (
@@ -515,7 +521,8 @@ GOOD = {"namespace": ["n"], "key": "good", "value": 1}
     [
         ("{", "is not JSON"),
         ("[]", "is not a JSON object"),
-        ('{"namespace": ["n"], "key": "k", "value": NaN}', "holds NaN"),
+        ('{"namespace": ["n"], "key": "k", "value": NaN}', "JSON has no NaN"),
+        ('{"namespace": ["n"], "key": "k", "value": [-1e400]}', "-1e400 is too large"),
         ("[" * 100_000, "is nested too deep"),
         ({"namespace": ["n"], "key": "k"}, "has no 'value'"),
         ({"namespace": "n", "key": "k", "value": 1}, "a namespace that is not a list"),

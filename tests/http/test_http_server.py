@@ -259,6 +259,7 @@ def test_an_answer_over_the_timeout_gets_504_and_a_write_may_have_happened(
         ("GET", "/v1/threads/%ff", None, 400, "HTTP-400"),
         ("POST", "/v1/threads/t/checkpoints", b"{", 400, "HTTP-400"),
         ("POST", "/v1/threads/t/checkpoints", b'{"state": {"a": NaN}}', 400, "HTTP-400"),
+        ("POST", "/v1/threads/t/checkpoints", b'{"state": {"a": 1e400}}', 400, "HTTP-400"),
         ("POST", "/v1/threads/t/checkpoints", b"[" * 100_000, 400, "HTTP-400"),
         ("POST", "/v1/threads/t/checkpoints", b"[]", 422, "MA-ARGUMENT"),
         ("POST", "/v1/threads/t/checkpoints", b'{"state": []}', 422, "MA-ARGUMENT"),

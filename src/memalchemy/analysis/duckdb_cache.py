@@ -17,6 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from memalchemy._files import follow_links, put_in_place
 from memalchemy._fork_safe_locks import create_lock
 from memalchemy.analysis.connection import (
     create_table,
@@ -62,7 +63,7 @@ async def refresh(
             "the database is encrypted, and a cache would hold its content unencrypted; nothing "
             "was written. Allow it explicitly, or go without a cache"
         )
-    cache = _NewCache(Path(file), memory, _origin_of(reader))
+    cache = _NewCache(follow_links(file), memory, _origin_of(reader))
     try:
         cache.begin()
         async for heads in reader.log_heads(EVERYTHING, order="name"):
@@ -203,7 +204,7 @@ class _NewCache:
         with private_files():
             self._duck.close()
         self._duck = None
-        self._part.replace(self._file)
+        put_in_place(self._part, self._file)
 
     def close(self) -> None:
         """Remove the new file, if it was not completed."""

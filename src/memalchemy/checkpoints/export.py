@@ -19,6 +19,7 @@ from typing import Any
 
 from sqlalchemy import Executable
 
+from memalchemy._files import follow_links, put_in_place
 from memalchemy.checkpoints import listing
 from memalchemy.checkpoints.load import load_chain
 from memalchemy.checkpoints.skip_deltas import decode_tip
@@ -290,7 +291,7 @@ class _Directory:
     """Directory that is written under another name, and renamed when it is complete."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        self._path = Path(path)
+        self._path = follow_links(path)
         self._part = self._path.with_name(f".{self._path.name}.{os.getpid()}.part")
 
     def begin(self) -> None:
@@ -301,7 +302,7 @@ class _Directory:
         """
         if self._path.exists() and (not self._path.is_dir() or any(self._path.iterdir())):
             raise Conflict(f"{self._path} is there and is not an empty directory; name a new one")
-        self._part.mkdir(parents=True)
+        self._part.mkdir(0o700 if self._path.exists() else 0o777, parents=True)
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Write one checkpoint or entry."""
@@ -312,9 +313,7 @@ class _Directory:
 
     def finish(self) -> None:
         """Rename the temporary directory."""
-        if self._path.exists():
-            self._path.rmdir()
-        self._part.rename(self._path)
+        put_in_place(self._part, self._path)
 
     def abandon(self) -> None:
         """Delete the temporary directory."""

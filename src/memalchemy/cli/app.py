@@ -149,16 +149,19 @@ _JSON_ERRORS = "memalchemy.json_errors"
 
 @contextmanager
 def _usage_errors(*, as_json: bool) -> Iterator[None]:
-    """Report Typer's own errors, such as an unknown option, as JSON if that is wanted."""
+    """Report Typer's own errors, such as an unknown option, as one line like all others."""
     try:
         yield
     except TyperException as error:
-        if not as_json:
-            raise
         message = " ".join(error.format_message().split())
         if message.startswith("Usage:"):  # the whole help, because there is no command
+            if not as_json:
+                raise
             message = "give a command; --help lists them"
-        print_error(UsageError.code, message, exit_codes.USAGE, as_json=True)
+        elif typer_context := getattr(error, "ctx", None):
+            end = "" if message.endswith((".", "?")) else "."
+            message += f"{end} See `{typer_context.command_path} --help`"
+        print_error(UsageError.code, message, exit_codes.USAGE, as_json=as_json)
         raise SystemExit(exit_codes.USAGE) from None
 
 

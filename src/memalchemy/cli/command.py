@@ -7,7 +7,8 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
@@ -74,20 +75,58 @@ class Command:
             logging.getLogger("alembic").setLevel(logging.INFO)  # a migration would silence it
         try:
             _refuse_empty(own, values)
-            return asyncio.run(cancellable()) or OK
+            ended = asyncio.run(cancellable()) or OK
+            sys.stdout.flush()
+            return ended
         except MemalchemyError as error:
             code, message, ended = error.code, str(error), exit_code(error)
             if ended == CORRUPT and self.name not in _NAME_WHAT_IS_WRONG:
                 message = f"{message.removesuffix('.')}. {_advise_verify(options, values)}"
         except BrokenPipeError:
-            # The reader of a pipe has gone; Python would complain again when it flushes stdout.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _flush_or_discard_stdout()  # the reader of a pipe has gone
             return OK
         except OSError as error:
             # The library translates its own failures, so this one is from writing the output.
-            code, message, ended = "MA-OUTPUT", f"cannot write the output: {error.strerror}", USAGE
+            code, message, ended = OUTPUT, f"cannot write the output: {error.strerror}", USAGE
+            _flush_or_discard_stdout()
         print_error(code, message, ended, as_json=options.json_errors)
         return ended
+
+
+OUTPUT = "MA-OUTPUT"
+"""The code of output that cannot be written."""
+
+
+@contextmanager
+def report_unwritable_stdout() -> Iterator[None]:
+    """Write what is left for stdout, such as the help; if that fails, end with one line on stderr.
+
+    Raises:
+        SystemExit: stdout cannot be written.
+    """
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _flush_or_discard_stdout()
+        raise SystemExit(OK) from None
+    except OSError as error:
+        _flush_or_discard_stdout()
+        as_json = "--json" in sys.argv or "--nl" in sys.argv
+        print_error(OUTPUT, f"cannot write the output: {error.strerror}", USAGE, as_json=as_json)
+        raise SystemExit(USAGE) from None
+
+
+def _flush_or_discard_stdout() -> None:
+    """Leave nothing in stdout's buffer: Python would complain of it once more at the end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 MAY_BE_EMPTY = ("QUERY", "TEXT", "VALUE", "NAMESPACE", "CHECKPOINT")

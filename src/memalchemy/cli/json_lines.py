@@ -6,10 +6,11 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from memalchemy._files import is_stream, open_to_replace
 from memalchemy.cli import ctrl_c
 from memalchemy.cli.usage_errors import UsageError
 
@@ -53,29 +54,40 @@ async def write_json_lines(records: AsyncIterator[Mapping[str, Any]], output: Pa
     Returns:
         The number of records.
     """
-    unfinished = output and output.with_name(f".{output.name}.{os.getpid()}.part")
     count = 0
-    try:
-        with _open_output(unfinished) as file:
-            async for record in records:
-                file.write(_encode_line(record))
-                count += 1
-            file.flush()
-        if unfinished and output:
-            unfinished.replace(output)
-    finally:
-        if unfinished:
-            unfinished.unlink(missing_ok=True)
+    with nullcontext(sys.stdout.buffer) if output is None else open_output(output) as file:
+        async for record in records:
+            file.write(_encode_line(record))
+            count += 1
+        file.flush()
     return count
 
 
-def _open_output(path: Path | None) -> AbstractContextManager[BinaryIO]:
-    if path is None:
-        return nullcontext(sys.stdout.buffer)
+@contextmanager
+def open_output(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that replaces *path* when it is complete; a FIFO or a device as it is.
+
+    Raises:
+        UsageError: no file can be made there.
+        OSError: a FIFO or a device cannot be written.
+    """
+    with ExitStack() as stack:
+        try:
+            with ctrl_c.ctrl_c_raises():  # a FIFO waits for its reader
+                file = stack.enter_context(open_to_replace(path))
+        except OSError as error:
+            if is_stream(path):
+                raise
+            raise UsageError(f"cannot write to {path}: {error.strerror}") from error
+        yield file
+
+
+def is_stdout(path: Path | None) -> bool:
+    """Return True of ``None``, and of names of stdout such as ``/dev/stdout``."""
     try:
-        return path.open("wb")
-    except OSError as error:
-        raise UsageError(f"cannot write to {path.parent}: {error.strerror}") from error
+        return path is None or os.path.samestat(path.stat(), os.fstat(sys.stdout.fileno()))
+    except OSError:  # also where a test has replaced stdout
+        return False
 
 
 def _encode_line(record: Mapping[str, Any]) -> bytes:

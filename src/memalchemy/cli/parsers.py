@@ -9,7 +9,7 @@ import re
 import sys
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from memalchemy import _bounds as bounds
 from memalchemy import keys
@@ -41,7 +41,9 @@ def parse_metadata(pairs: list[str] | None) -> dict[str, Any] | None:
         if not equals or not key:
             raise UsageError(f"{pair!r} is not metadata; write KEY=VALUE, such as customer=42")
         try:
-            metadata[key] = bounds.parse_json(value)
+            metadata[key] = bounds.parse_strict_json(value)
+        except bounds.NumberTooLarge as error:
+            raise UsageError(f"{pair!r} is not metadata: {error}") from None
         except (ValueError, RecursionError):
             metadata[key] = value
     return metadata
@@ -78,7 +80,7 @@ def parse_sample(text: str) -> int | float | None:
 def parse_json(text: str, name: str, hint: str = "") -> Any:
     """Parse *text* as JSON; errors call it *name* and end with *hint*."""
     try:
-        return bounds.parse_json(text, parse_constant=_refuse_constant)
+        return bounds.parse_strict_json(text)
     except RecursionError:
         raise UsageError(f"{name} is nested too deep") from None
     except ValueError as error:
@@ -118,7 +120,3 @@ def read_text_file(file: str | Path) -> str:
         raise UsageError(f"cannot read {file}: {error.strerror}") from error
     except UnicodeDecodeError:
         raise UsageError(f"{file} is not UTF-8") from None
-
-
-def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"JSON has no {text}")

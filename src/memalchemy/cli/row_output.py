@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from memalchemy._bounds import parse_json
 from memalchemy.analysis.tables import AnalysisTable
 from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import format_time
+from memalchemy.cli.json_lines import open_output
 from memalchemy.cli.tables import Column, Excerpt
 from memalchemy.cli.usage_errors import UsageError
 
@@ -101,27 +102,26 @@ def write_rows_to_parquet(file: Path, rows: Sequence[Row]) -> int:
 
 
 class ParquetFile:
-    """A Parquet file that is written under another name, and renamed when it is complete."""
+    """A Parquet file that appears when it is complete."""
 
     def __init__(self, file: Path, schema: Any) -> None:
         self._file = file
-        self._part = file.with_name(f".{file.name}.{os.getpid()}.part")
+        self._opened = ExitStack()
         self._schema = schema
         self.rows: int = 0
 
     def __enter__(self) -> ParquetFile:
         from pyarrow import parquet
 
-        try:
-            self._writer = parquet.ParquetWriter(self._part, self._schema)
-        except OSError as error:
-            reason = error.strerror or error
-            raise UsageError(f"cannot write to {self._file.parent}: {reason}") from error
-        except NotImplementedError as error:  # of Arrow
-            self._part.unlink(missing_ok=True)
-            raise UsageError(
-                f"a Parquet file cannot hold this answer; cast the column in SQL: {error}"
-            ) from error
+        with ExitStack() as stack:
+            out = CountingWriter(stack.enter_context(open_output(self._file)))
+            try:
+                self._writer = stack.enter_context(parquet.ParquetWriter(out, self._schema))
+            except NotImplementedError as error:  # of Arrow
+                raise UsageError(
+                    f"a Parquet file cannot hold this answer; cast the column in SQL: {error}"
+                ) from error
+            self._opened = stack.pop_all()
         return self
 
     def write(self, batch: Any) -> None:
@@ -129,9 +129,32 @@ class ParquetFile:
         self._writer.write_batch(batch)
         self.rows += batch.num_rows
 
-    def __exit__(self, kind: object, *error: object) -> None:
-        self._writer.close()
-        if kind is None:
-            self._part.replace(self._file)
-        else:
-            self._part.unlink(missing_ok=True)
+    def __exit__(self, *error: Any) -> None:
+        self._opened.__exit__(*error)
+
+
+class CountingWriter:
+    """The file that Arrow writes to: it asks for the position, which a FIFO cannot tell."""
+
+    closed: bool = False
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._written = 0
+
+    def write(self, data: Any) -> int:
+        """Write bytes."""
+        self._file.write(data)
+        self._written += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        """Return the number of bytes written."""
+        return self._written
+
+    def flush(self) -> None:
+        """Write what is in the buffer."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Do nothing: whoever opened the file closes it."""

@@ -13,12 +13,9 @@ reveals no names. A keyed code authenticates all of it.
 
 from __future__ import annotations
 
-import os
 import struct
-import tempfile
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
@@ -29,6 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from memalchemy._files import open_to_replace
 from memalchemy.codec.signatures import SigningKeys
 from memalchemy.errors import Corrupt
 
@@ -292,30 +290,8 @@ class Anchor:
         Raises:
             OSError: it cannot be written; a file that was there is as it was.
         """
-        target = Path(path)
-        made, temporary = tempfile.mkstemp(dir=target.absolute().parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(made, "wb") as file:
-                file.write(self._data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, target)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
-        _sync_directory(target.absolute().parent)
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make a rename survive a power cut, where a directory can be opened for that."""
-    if not hasattr(os, "O_DIRECTORY"):
-        return
-    opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
+        with open_to_replace(path, mode=0o600, sync=True) as file:
+            file.write(self._data)
 
 
 def _cut_off_error() -> Corrupt:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import orjson
 
 from memalchemy import errors
-from memalchemy._bounds import parse_json
+from memalchemy._bounds import parse_strict_json
 from memalchemy._json_pointers import pointer
 from memalchemy.codec.values import from_jsonable, jsonable
 from memalchemy.contracts import CheckpointInfo, Diff, Entry, EntryHit, LogInfo, StoreItem
@@ -85,13 +85,9 @@ def loads(document: bytes) -> Any:
         ValueError: it is not JSON, or it is nested too deep.
     """
     try:
-        return parse_json(document, parse_constant=_refuse_constant)
+        return parse_strict_json(document)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
-
-
-def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a number of JSON")
 
 
 def encode_state_tree(state: Mapping[str, Any], fallback: Any = None) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal
 
-from memalchemy._bounds import parse_json
+from memalchemy._bounds import NumberTooLarge, parse_strict_json
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.codec.values import encode_state
 from memalchemy.errors import Conflict, NotSerialisable, ThreadDeleted, TooLarge
@@ -97,11 +97,13 @@ def parse(line: str | bytes, *, prefix: str = "") -> ParsedLine:
     """
     try:
         text = line.decode("utf-8-sig") if isinstance(line, bytes) else line
-        found = parse_json(text.strip())
+        found = parse_strict_json(text.strip())
     except UnicodeDecodeError:
         raise BadLine("is not UTF-8") from None
     except RecursionError:
         raise BadLine("is nested too deeply") from None
+    except NumberTooLarge as error:
+        raise BadLine(f"is not JSON: {error}") from None
     except ValueError as error:
         where = f" at column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         raise BadLine(f"is not JSON{where}") from None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from memalchemy._files import follow_links, put_in_place, take_access
 from memalchemy.database import Database
 from memalchemy.errors import Conflict, DatabaseUnreachable, InvalidArgument, SchemaOutdated
 
@@ -45,7 +46,8 @@ async def restore(
     """
     if not file.is_file():  # noqa: ASYNC240 - one look
         raise DatabaseUnreachable(f"there is no file {file}; nothing was changed")
-    if target.exists() and target.samefile(file):  # noqa: ASYNC240 - one look
+    target = await asyncio.to_thread(follow_links, target)
+    if target.exists() and target.samefile(file):
         raise InvalidArgument(f"{file} is the database itself; nothing was changed")
     copy = target.with_name(f".{target.name}.{os.getpid()}.restored")
     try:
@@ -75,16 +77,17 @@ async def _check_schema(source: Database, file: Path) -> tuple[str, bool]:
 def _swap(target: Path, copy: Path) -> Path | None:
     """Give *copy* the name of *target*; return the new name of what had it."""
     if not target.exists():
-        copy.replace(target)
+        put_in_place(copy, target)
         return None
     _fold_write_ahead_log(target)
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
     kept = target.with_name(f"{target.name}.before-restore-{moment}")
+    take_access(copy, target)
     try:
         os.link(target, kept)  # so that the name always leads to a database
     except OSError:  # a file system without hard links
         target.rename(kept)
-    copy.replace(target)
+    put_in_place(copy, target)
     return kept
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import orjson
 
-from memalchemy._bounds import parse_json
+from memalchemy._bounds import parse_strict_json
 from memalchemy._retry import retry_on_conflict
 from memalchemy.codec.values import encode_value, from_jsonable, jsonable
 from memalchemy.contracts import UNSET, ExportedItem, StoreItem, check_time
@@ -211,7 +211,7 @@ def _read_line(text: bytes, now: datetime) -> tuple[StoreItem, list[VectorRow]]:
         ValueError, TypeError, TooLarge: it is no item; the message says why.
     """
     try:
-        record = parse_json(text, parse_constant=_refuse_constant)
+        record = parse_strict_json(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"is not JSON: {error.msg}, column {error.colno}") from None
     except UnicodeDecodeError:
@@ -301,10 +301,6 @@ def _parse_vectors(given: Any) -> Iterator[VectorRow]:
             raise ValueError("has two vectors of one field, model and part")
         seen.add(place)
         yield VectorRow(*place, check_vector(one["vector"], "a vector"))
-
-
-def _refuse_constant(text: str) -> Any:
-    raise ValueError(f"holds {text}, which JSON has not")
 
 
 async def _write_batch(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from memalchemy._files import is_stream
 from memalchemy.cli.anchor_files import read_anchor
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
@@ -80,7 +81,8 @@ async def anchor(
 def _read_previous(file: Path, previous: Path | None) -> Anchor | None:
     if previous is not None:
         return read_anchor(previous)
-    return read_anchor(file) if file != STDOUT and file.exists() else None
+    is_there = file != STDOUT and file.exists() and not is_stream(file)
+    return read_anchor(file) if is_there else None
 
 
 def _write_anchor(made: Anchor, file: Path) -> None:
@@ -91,6 +93,8 @@ def _write_anchor(made: Anchor, file: Path) -> None:
     try:
         made.write(file)
     except OSError as error:
+        if is_stream(file):
+            raise
         raise UsageError(f"the anchor {file} cannot be written: {error.strerror}") from error
 
 

@@ -11,7 +11,7 @@ from memalchemy.cli.checkpoint_references import find_thread
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import count
-from memalchemy.cli.json_lines import write_json_lines
+from memalchemy.cli.json_lines import is_stdout, write_json_lines
 from memalchemy.cli.namespaces import thread_not_found
 from memalchemy.cli.options import MetadataOption, OnlyNamespaceOption, OutputOption
 from memalchemy.cli.parsers import parse_metadata, parse_namespace
@@ -71,7 +71,7 @@ async def export(
         raise thread_not_found(thread, namespace)
     file = output or directory
     counted = count(records, "checkpoint or entry", "checkpoints and entries")
-    if file is None:
+    if is_stdout(file):
         ctx.terminal.print_note(counted)
     elif ctx.as_data:
         ctx.terminal.print_data({"records": records, "file": str(file)})

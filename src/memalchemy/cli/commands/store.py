@@ -20,7 +20,13 @@ from memalchemy.cli.formatting import (
     format_time,
     highlight,
 )
-from memalchemy.cli.json_lines import LineReader, input_size, open_input, write_json_lines
+from memalchemy.cli.json_lines import (
+    LineReader,
+    input_size,
+    is_stdout,
+    open_input,
+    write_json_lines,
+)
 from memalchemy.cli.options import (
     AllTenantsOption,
     LimitOption,
@@ -477,7 +483,7 @@ async def export(
                     progress.advance()
 
             items = await write_json_lines(records(), output)
-    if output is None:
+    if is_stdout(output):
         ctx.terminal.print_note(count(items, "item"))
     elif ctx.as_data:
         ctx.terminal.print_data({"items": items, "file": str(output)})

@@ -9,9 +9,10 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+from memalchemy._files import follow_links, is_stream, put_in_place, sync_directory
 from memalchemy.dialects.sqlite_text_tables import names_text_index
 from memalchemy.errors import Conflict, Corrupt
 
@@ -61,8 +62,8 @@ def complete_or_absent(name: str, *, force: bool) -> Iterator[Path]:
     Raises:
         Conflict: *name* is there and not *force*, or a database under that name is in use.
     """
-    file = Path(name)
-    for journal in (f"{name}-wal", f"{name}-journal"):
+    file = follow_links(name)
+    for journal in (f"{file}-wal", f"{file}-journal"):
         # SQLite would play it into the backup, whose it is not.
         if Path(journal).exists():
             raise Conflict(
@@ -72,16 +73,20 @@ def complete_or_absent(name: str, *, force: bool) -> Iterator[Path]:
             )
     if file.exists() and not force:
         raise _name_taken(file)
+    if is_stream(name):
+        raise Conflict(
+            f"{name} is no file, and SQLite writes to files alone; nothing was written.",
+            current=name,
+        )
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     part.unlink(missing_ok=True)  # of a process with this number that was killed
     os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     try:
         yield part
         if force:
-            part.replace(file)
+            put_in_place(part, file)
         else:
             _take_name(part, file)
-        _sync_directory(file.parent)
     finally:
         for left in (part, part.with_name(f"{part.name}-journal")):
             left.unlink(missing_ok=True)
@@ -91,21 +96,13 @@ def _take_name(part: Path, file: Path) -> None:
     """Rename, but never over another file, even one that came into being just now."""
     try:
         os.link(part, file)
+        sync_directory(file.parent)
     except FileExistsError:
         raise _name_taken(file) from None
     except OSError:  # a file system without hard links
         if file.exists():
             raise _name_taken(file) from None
-        part.replace(file)
-
-
-def _sync_directory(place: Path) -> None:
-    with suppress(OSError):  # not every system can open a directory
-        directory = os.open(place, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        put_in_place(part, file)
 
 
 def _name_taken(file: Path) -> Conflict:

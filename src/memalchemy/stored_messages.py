@@ -160,8 +160,8 @@ def _item_of_a_tool(item: Any, kind: str) -> dict[str, Any]:
     if arguments is None:
         known = ("id", "call_id", "type", "status", "name", "error", *_OUTPUTS)
         arguments = {field: value for field, value in item.items() if field not in known}
-    text = _result_of_a_hosted_tool(item, kind)
-    results = [] if text is None else [_result_record(id_, name, text, says_error(item))]
+    said = _result_of_a_hosted_tool(item, kind)
+    results = [] if said is None else [_result_record(id_, name, said, says_error(item))]
     return _message_record("assistant", "", "", [_call_record(id_, name, arguments)], results)
 
 

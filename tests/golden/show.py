@@ -16,8 +16,8 @@ import json
 import os
 import subprocess
 import sys
-import tarfile
 import tempfile
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,11 +67,14 @@ def _arguments() -> argparse.Namespace:
 
 def _compiled_at(commit: str, databases: tuple[str, ...]) -> dict[str, dict[str, str]]:
     packed = subprocess.run(
-        ["git", "archive", commit, "src", "tests/golden"], cwd=ROOT, capture_output=True, check=True
+        ["git", "archive", "--format=zip", commit, "src", "tests/golden"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
     ).stdout
     with tempfile.TemporaryDirectory() as directory:
-        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-            archive.extractall(directory, filter="data")
+        with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+            archive.extractall(directory)
         return _compiled(Path(directory), databases)
 
 

@@ -160,7 +160,8 @@ def _usage_errors(*, as_json: bool) -> Iterator[None]:
             message = "give a command; --help lists them"
         elif typer_context := getattr(error, "ctx", None):
             end = "" if message.endswith((".", "?")) else "."
-            message += f"{end} See `{typer_context.command_path} --help`"
+            usage = " ".join(typer_context.get_usage().split())
+            message += f"{end} {usage}. See `{typer_context.command_path} --help`"
         print_error(UsageError.code, message, exit_codes.USAGE, as_json=as_json)
         raise SystemExit(exit_codes.USAGE) from None
 

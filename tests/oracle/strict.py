@@ -108,6 +108,7 @@ UNLIKE = {
     ),
     **_because("the planner is the server's", "statements", "join_by_key"),
     **_because("the server's type keeps what is none out", "statements", "json_is_object"),
+    **_because("SQLAlchemy does not look into Oracle's JSON", "statements", "json_is"),
     **_because(
         "how bytes are counted is the server's", "statements", "byte_length", "leading_bytes"
     ),

@@ -15,6 +15,9 @@ from typing import BinaryIO
 _DESCRIPTORS = re.compile(r"/dev/fd|/proc/[0-9]+(/task/[0-9]+)?/fd")
 """Directories whose entries are open files; a link there is not the name of a file."""
 
+_BINARY: int = getattr(os, "O_BINARY", 0)
+"""Flag of Windows, which writes other ends of lines without it."""
+
 
 def follow_links(path: str | os.PathLike[str]) -> Path:
     """Return the path that symbolic links lead to, whether or not a file is there."""
@@ -78,7 +81,8 @@ def open_to_replace(
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     old = target.stat() if target.exists() else None
     part = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
-    made = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode if old is None else 0o600)
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | _BINARY
+    made = os.open(part, flags, mode if old is None else 0o600)
     try:
         with os.fdopen(made, "wb") as file:
             if old is not None:

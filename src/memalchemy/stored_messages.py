@@ -424,10 +424,8 @@ def merge_writes(pieces: Sequence[Any]) -> Any:
     return joined
 
 
-_SHORT_ROLES = {"human": "user", "ai": "assistant"} | {
-    role: role for role in ("user", "assistant", *sorted(SYSTEM_ROLES))
-}
-"""Roles by their names in LangChain's short form of a message."""
+_SHORT_ROLES = SYSTEM_ROLES | {"user", "assistant", "human", "ai"}
+"""Names of roles in LangChain's short form of a message."""
 
 
 def _is_role_with_text(value: Any) -> bool:
@@ -443,4 +441,4 @@ def _spell_out(value: Any) -> Any:
     if not _is_role_with_text(value):
         return value
     role, text = value
-    return {"role": _SHORT_ROLES[role], "content": text}
+    return {"role": role_of({"type": role}) or role, "content": text}

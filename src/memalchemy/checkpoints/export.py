@@ -19,7 +19,7 @@ from typing import Any
 
 from sqlalchemy import Executable
 
-from memalchemy._files import follow_links, put_in_place
+from memalchemy._files import follow_links, put_in_place, take_access
 from memalchemy.checkpoints import listing
 from memalchemy.checkpoints.load import load_chain
 from memalchemy.checkpoints.skip_deltas import decode_tip
@@ -313,6 +313,9 @@ class _Directory:
 
     def finish(self) -> None:
         """Rename the temporary directory."""
+        take_access(self._part, self._path)
+        if self._path.exists():
+            self._path.rmdir()  # Windows replaces no directory
         put_in_place(self._part, self._path)
 
     def abandon(self) -> None:

@@ -25,7 +25,7 @@ from memalchemy import Checkpointer, Database, KeyMissing, NotFound, Store, Thre
 from memalchemy.codec.encryption import generate_key
 from memalchemy.errors import InvalidArgument
 from memalchemy.filters import Filter
-from memalchemy.schema import CheckpointRow, DeltaRow, EmbeddingRow, StoreItemRow, ThreadRow
+from memalchemy.schema import Base, CheckpointRow, DeltaRow, EmbeddingRow, StoreItemRow, ThreadRow
 
 Work = Callable[[Session], Any]
 
@@ -244,6 +244,11 @@ METADATA_ROWS: dict[Any, str] = {
     CheckpointRow: "checkpoint_id",
     StoreItemRow: "key",
 }
+
+
+def test_every_class_with_metadata_is_asked() -> None:
+    mapped = {mapper.class_ for mapper in Base.registry.mappers if "meta" in mapper.attrs}
+    assert mapped == {*METADATA_ROWS}
 
 
 async def store_metadata_values(db: Database) -> None:

@@ -199,10 +199,11 @@ class Adapters:
     def objects(self) -> ObjectForms:
         """Return the `View.objects` of all declarations."""
         installed = entry_points(GROUP)
-        if self._objects is None or self._objects[0] is not installed:
+        known = self._objects  # looked at once: another thread may register an adapter meanwhile
+        if known is None or known[0] is not installed:
             forms = {mark: read for one in self.all() for mark, read in one.view.objects.items()}
-            self._objects = installed, forms
-        return self._objects[1]
+            self._objects = known = installed, forms
+        return known[1]
 
 
 ADAPTERS = Adapters()

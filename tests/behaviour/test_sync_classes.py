@@ -10,6 +10,7 @@ import gc
 import os
 import signal
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
@@ -124,6 +125,34 @@ def test_closing_lets_the_calls_of_other_threads_end(db: Database, shared_url: s
     for number in range(6):
         kept = checkpointer.list_checkpoints(f"thread-{number}", 100)
         assert kept == [f"c{n}" for n in reversed(range(10))]
+
+
+def test_a_database_that_is_closed_while_its_file_is_looked_at_goes_on(
+    db: Database, shared_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if db.dialect.name != "sqlite" or shared_url == "sqlite://":
+        pytest.skip("the database is no file")
+    path = shared_url.removeprefix("sqlite:///")
+    look = os.stat
+
+    def look_slowly(file: Any, *args: Any, **kw: Any) -> os.stat_result:
+        found = look(file, *args, **kw)
+        if file == path:
+            time.sleep(0.005)
+        return found
+
+    monkeypatch.setattr(os, "stat", look_slowly)
+    checkpointer = Checkpointer(db)
+    checkpointer.save({"n": 1}, "thread")
+
+    def work(number: int) -> None:
+        for _ in range(20):
+            if number == 0:
+                db.close()
+            else:
+                assert checkpointer.load("thread") == {"n": 1}
+
+    in_threads(work, 4)
 
 
 def test_closing_in_an_open_transaction_is_an_error_or_leaves_the_transaction_whole(

@@ -88,10 +88,11 @@ class Replica:
         return cast(ReplicaHealth, health)
 
     def _is_due(self) -> bool:
-        if self._try_again_at is None:
+        due = self._try_again_at  # looked at once: a read of another thread may succeed meanwhile
+        if due is None:
             return True
         now = time.monotonic()
-        if now < self._try_again_at:
+        if now < due:
             return False
         # This read tries the replica; others go to the primary without waiting for it.
         self._try_again_at = now + PAUSE

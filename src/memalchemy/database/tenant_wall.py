@@ -142,23 +142,32 @@ class HostWall:
         That is done for each program: the host, or the end of a savepoint, may have set another.
         """
 
-        def set_tenant_if_enforced(connection: Connection) -> None:
-            if self._is_enforced is None:
-                state = read_wall_state(connection, self._dialect, self._schema)
-                state.refuse_shut_out()
-                self._is_enforced = state.enforced > 0
-            if self._is_enforced:
-                set_tenant_of(connection, self._dialect, tenant)
-
         async def run(connection: Connection) -> Any:
+            is_enforced = False
+
+            def set_tenant_if_enforced(connection: Connection) -> None:
+                nonlocal is_enforced
+                is_enforced = self._find_enforced(connection)
+                if is_enforced:
+                    set_tenant_of(connection, self._dialect, tenant)
+
             check_not_lost(connection)
             with translating(self._translate):
                 prepare(connection, set_tenant_if_enforced)
-                if self._is_enforced:
+                if is_enforced:
                     self._refuse_autocommit(connection)
             return await job(connection)
 
         return run
+
+    def _find_enforced(self, connection: Connection) -> bool:
+        """Return whether the role of *connection* is behind the wall."""
+        known = self._is_enforced  # looked at once: another thread may expire it meanwhile
+        if known is None:
+            state = read_wall_state(connection, self._dialect, self._schema)
+            state.refuse_shut_out()
+            self._is_enforced = known = state.enforced > 0
+        return known
 
     def _refuse_autocommit(self, connection: Connection) -> None:
         if not self._dialect.in_transaction(connection.connection.driver_connection):

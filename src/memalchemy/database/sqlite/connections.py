@@ -134,7 +134,8 @@ class LentConnection:
     @property
     def in_transaction(self) -> bool:
         """True while a transaction is open; false of a closed connection."""
-        return self._below is not None and self._below.in_transaction
+        below = self._below  # looked at once: it may be closed in another thread meanwhile
+        return below is not None and below.in_transaction
 
     @property
     def text_factory(self) -> Any:
@@ -188,9 +189,10 @@ class LentConnection:
         return self._is_borrowed and self.give_back is None
 
     def _open(self) -> SQLiteConnection:
-        if self._below is None:
+        below = self._below
+        if below is None:
             raise sqlite3.ProgrammingError("Cannot operate on a closed database.")
-        return self._below
+        return below
 
 
 def open_connection(connect: Callable[[], Any]) -> Connection:

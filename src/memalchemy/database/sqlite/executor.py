@@ -274,11 +274,12 @@ class SQLiteExecutor(Executor):
 
         The connections still have the file that was there before, without its name.
         """
-        if self._opened is None or self._path is None or self._read_only:
+        opened = self._opened  # looked at once: another thread may close the database meanwhile
+        if opened is None or self._path is None or self._read_only:
             return  # a reader of a file that others replace reads the new one
         try:
             found = os.stat(self._path)
-            if (found.st_dev, found.st_ino) == self._opened:
+            if (found.st_dev, found.st_ino) == opened:
                 return
             what = "replaced by another file"
         except FileNotFoundError:

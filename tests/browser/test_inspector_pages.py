@@ -31,6 +31,7 @@ from sample import (
     REFUND,
     SCRIPT,
 )
+from shown_commands import failures, words_of_bash
 
 from conftest import NARROW, OTHER_TOKEN, Server, Visit, run_apart, until
 from memalchemy import Checkpointer, Database, Store
@@ -443,15 +444,12 @@ def test_the_commands_that_a_view_shows_run(visit: Open) -> None:
         if opened.page.locator(".menu-button").count():
             opened.page.locator(".menu-button").click()
             shown |= set(texts(opened.page, ".menu-code"))
-    run = [line for line in shown if shlex.split(line.split(" $'")[0])[3] in COMMANDS]
-    ran = {}
-    for line in run:
-        command = line.replace(" --follow", "").replace("memalchemy ", "-m memalchemy ", 1)
-        bash = ["bash", "-c", f"{shlex.quote(sys.executable)} {command} > /dev/null"]
-        ran[line] = subprocess.run(bash, capture_output=True, text=True, check=False).stderr
+    words = {line: words_of_bash(line.replace(" --follow", "")) for line in shown}
+    run = [line for line in shown if words[line][3] in COMMANDS]
+    said = dict(zip(run, failures([words[line] for line in run]), strict=True))
 
     assert len(run) > 12
-    assert {line: said for line, said in ran.items() if "sage: " in said or "rror" in said} == {}
+    assert {line: failure for line, failure in said.items() if failure} == {}
 
 
 # --- Store, memories, search, storage -----------------------------------------------------------

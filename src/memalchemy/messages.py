@@ -398,6 +398,11 @@ def says_error(result: Any) -> bool:
     return is_retry or any(read(result, name) in _FAILURES for name in ("status", "outcome"))
 
 
+def is_known_block(kind: str) -> bool:
+    """Return whether a type of blocks is that of calls, results and thoughts in messages."""
+    return kind in _FORM_OF_TYPE
+
+
 def _form_of(block: Any) -> tuple[_Form | None, Any]:
     """Return the form of a block, and what has its id and content: itself, or a value in it."""
     kind = read(block, "type") or read(block, "block_type") or read(block, "part_kind")
@@ -422,16 +427,17 @@ def _id_of(form: _Form, holder: Any) -> str | None:
 
 def _ids_of(message: Any, kind: Kind) -> list[str | None]:
     """Return the ids of the blocks of one kind."""
-    found = map(_form_of, _blocks_of(message))
+    found = map(_form_of, blocks_of(message))
     return [_id_of(form, holder) for form, holder in found if form and form.kind == kind]
 
 
 def parts_of(message: Any) -> list[Part]:
     """Return the blocks of a message as parts; empty if its content is a text."""
-    return [part for block in _blocks_of(message) if (part := part_of(block)) is not None]
+    return [part for block in blocks_of(message) if (part := part_of(block)) is not None]
 
 
-def _blocks_of(message: Any) -> Sequence[Any]:
+def blocks_of(message: Any) -> Sequence[Any]:
+    """Return the blocks of a message as they are; empty if its content is a text."""
     content = read(message, "content")
     if isinstance(content, str):  # nearly always
         return ()
@@ -494,7 +500,7 @@ def results_of(message: Any) -> list[str | None]:
 
 def with_results(message: Any, text: str) -> Any:
     """Return a copy whose results say *text* alone; ``None`` if its class does not allow that."""
-    blocks = _blocks_of(message)
+    blocks = blocks_of(message)
     if not any(map(_is_result, blocks)):
         return copy_with(message, content_field(message), text)
     changed = [_with_result(block, text) if _is_result(block) else block for block in blocks]
@@ -508,7 +514,7 @@ def without_results(message: Any, ids: Iterable[str | None]) -> Any:
     """
     gone = list(ids)
     left = []
-    for block in reversed(_blocks_of(message)):
+    for block in reversed(blocks_of(message)):
         form, holder = _form_of(block)
         if form and form.kind == "result" and (id_ := _id_of(form, holder)) in gone:
             gone.remove(id_)

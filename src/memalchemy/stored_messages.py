@@ -18,12 +18,15 @@ from memalchemy._json_types import to_json_types
 from memalchemy.adapters import ADAPTERS, ObjectForms, Path, views_of
 from memalchemy.codec.foreign_msgpack import EMPTY, ForeignObject, object_tree
 from memalchemy.contracts import Packed
+from memalchemy.hosted_tools import hosted_parts, tool_of_item
 from memalchemy.messages import (
     SYSTEM_ROLES,
+    Part,
     arguments_of,
+    blocks_of,
     content_field,
     listed_calls,
-    parts_of,
+    part_of,
     read,
     results_of,
     role_of,
@@ -41,8 +44,6 @@ _JSON_TEXT = 64 * 1024 * 1024
 
 _NAMES = ("messages", "chat_history", "history", "turns", "conversation")
 """Keys of a state that are looked at first."""
-
-_CALL_ENDS, _OUTPUT_ENDS = "_call", "_call_output"
 
 Message = dict[str, Any]
 
@@ -66,43 +67,22 @@ def message_record(given: Any, occurred_at: datetime | None = None) -> Message:
     }
 
 
-def tool_of_item(given: Any) -> str | None:
-    """Return the name of the tool that an item of OpenAI's Responses calls.
-
-    It is the item's ``name``, which in any other message names the speaker; ``None`` of those.
-    """
-    kind, name = read(given, "type"), read(given, "name")
-    is_call = isinstance(kind, str) and kind.endswith(_CALL_ENDS) and read(given, "role") is None
-    return name if is_call and isinstance(name, str) and name else None
-
-
 def parts_of_message(given: Any) -> dict[str, Any]:
     """Return the role, text, thought, calls and results of a message; see `message_record`."""
     role = role_of(given)
     kind = read(given, "type")
     if not role and kind == "reasoning":
         return _message_record("assistant", "", thought_of(given), [], [])
-    if not role and isinstance(kind, str) and kind.endswith((_CALL_ENDS, _OUTPUT_ENDS)):
-        return _item_of_a_tool(given, kind)
+    if not role and (parts := hosted_parts(given)):
+        return _item_of_a_tool(parts)
     if role == "assistant" and read(given, "role") is None and kind == "function_call":
         call = _call_record(read(given, "call_id"), read(given, "name"), arguments_of(given))
         return _message_record(role, "", "", [call], [])
-    calls: list[dict[str, Any]] = []
-    results: list[dict[str, Any]] = []
-    thoughts: list[str] = []
-    texts: list[str] = []
-    parts = parts_of(given)
-    for part in parts:
-        if part.kind == "text":
-            texts.append(words_of(part.content))
-        elif part.kind == "thought":
-            thoughts.append(part.content or "")
-        elif part.kind == "call":
-            calls.append(_call_record(part.id, part.name, part.content))
-        else:
-            results.append(
-                _result_record(part.id, part.name, _result_text(part.content), part.is_error)
-            )
+    parts = [part for block in blocks_of(given) for part in _parts_of_block(block, role)]
+    texts = [words_of(part.content) for part in parts if part.kind == "text"]
+    thoughts = [part.content or "" for part in parts if part.kind == "thought"]
+    calls = _calls_among(parts)
+    results = _results_among(parts)
     calls += _calls_beside_content(given, [call["id"] for call in calls])
     thoughts += [text for text in _thoughts_beside_content(given) if text not in thoughts]
     text = "\n".join(filter(None, texts)) if parts else text_of(given)
@@ -111,6 +91,32 @@ def parts_of_message(given: Any) -> dict[str, Any]:
         text = text or _result_text(read(given, content_field(given)))
         results, text = [_result_record(id_, _name_of_speaker(given), text, says_error(given))], ""
     return _message_record(role, text, "\n".join(filter(None, thoughts)), calls, results)
+
+
+def _parts_of_block(block: Any, role: str) -> list[Part]:
+    if role == "assistant" and (hosted := hosted_parts(block)):
+        return hosted
+    part = part_of(block)
+    return [] if part is None else [part]
+
+
+def _item_of_a_tool(parts: list[Part]) -> dict[str, Any]:
+    """Return an item of OpenAI's Responses for a tool of theirs: ``web_search_call`` and others."""
+    calls = _calls_among(parts)
+    role = "assistant" if calls else "tool"
+    return _message_record(role, "", "", calls, _results_among(parts))
+
+
+def _calls_among(parts: list[Part]) -> list[dict[str, Any]]:
+    return [_call_record(one.id, one.name, one.content) for one in parts if one.kind == "call"]
+
+
+def _results_among(parts: list[Part]) -> list[dict[str, Any]]:
+    return [
+        _result_record(one.id, one.name, _result_text(one.content), one.is_error)
+        for one in parts
+        if one.kind == "result"
+    ]
 
 
 def _calls_beside_content(given: Any, known: list[Any]) -> Iterator[dict[str, Any]]:
@@ -146,43 +152,6 @@ def _message_record(
     results: list[dict[str, Any]],
 ) -> dict[str, Any]:
     return {"role": role, "text": text, "thought": thought, "calls": calls, "results": results}
-
-
-def _item_of_a_tool(item: Any, kind: str) -> dict[str, Any]:
-    """Return an item of OpenAI's Responses for a tool of theirs: ``web_search_call`` and others."""
-    id_ = read(item, "call_id") or read(item, "id")
-    if kind.endswith(_OUTPUT_ENDS):
-        text = _result_text(read(item, "output"))
-        result = _result_record(id_, kind.removesuffix("_output"), text, says_error(item))
-        return _message_record("tool", "", "", [], [result])
-    name = read(item, "name") or kind
-    arguments = arguments_of(item)
-    if arguments is None:
-        known = ("id", "call_id", "type", "status", "name", "error", *_OUTPUTS)
-        arguments = {field: value for field, value in item.items() if field not in known}
-    said = _result_of_a_hosted_tool(item, kind)
-    results = [] if said is None else [_result_record(id_, name, said, says_error(item))]
-    return _message_record("assistant", "", "", [_call_record(id_, name, arguments)], results)
-
-
-_OUTPUTS = ("output", "outputs", "results", "result")
-"""Fields in which the call of a hosted tool holds its result."""
-
-
-def _result_of_a_hosted_tool(item: Any, kind: str) -> str | None:
-    """Return the result of a tool that OpenAI runs itself; ``None`` without one.
-
-    A search on the web says only that it is completed. The calls that wait for an item with their
-    output have a ``call_id``, which this item does not have.
-    """
-    if read(item, "call_id") is not None:
-        return None
-    found = next((one for field in _OUTPUTS if (one := read(item, field)) is not None), None)
-    if found is None and not says_error(item) and read(item, "status") != "completed":
-        return None
-    if kind == "image_generation_call":  # its result is the image
-        found = None
-    return _result_text(found) or _result_text(read(item, "error") or None)
 
 
 def _call_record(id_: Any, name: Any, arguments: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import pytest
 
 from memalchemy.contracts import Packed
 from memalchemy.inspection.messages import message, rest_of, stored_message
+from memalchemy.messages import calls_of, results_of
 from memalchemy.stored_messages import merge_writes, messages_of
 
 
@@ -618,6 +619,91 @@ def test_a_hosted_tool_holds_its_result_itself(
     found = [(one["id"], one["text"], one["error"]) for one in record["results"]]
     assert found == ([] if expected is None else [("h", *expected)])
     assert (call["id"], call["arguments"]) == ("h", {})
+
+
+HOSTED_BLOCKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "Anthropic": (
+        {"type": "server_tool_use", "id": "h", "name": "web_search", "input": {"query": "Rome"}},
+        {"type": "web_search_tool_result", "tool_use_id": "h", "content": [SAID]},
+    ),
+    "Anthropic's MCP": (
+        {
+            **{"type": "mcp_tool_use", "id": "h", "name": "look", "server_name": "city"},
+            "input": {"query": "Rome"},
+        },
+        {"type": "mcp_tool_result", "tool_use_id": "h", "is_error": False, "content": [SAID]},
+    ),
+    "LangChain": (
+        {"type": "server_tool_call", "id": "h", "name": "look", "args": {"query": "Rome"}},
+        {
+            **{"type": "server_tool_result", "id": "r", "tool_call_id": "h"},
+            **{"status": "success", "output": "down"},
+        },
+    ),
+    "Pydantic AI": (
+        {
+            **{"part_kind": "builtin-tool-call", "id": None, "tool_call_id": "h"},
+            **{"tool_name": "web_search", "args": {"query": "Rome"}, "provider_name": "openai"},
+        },
+        {
+            **{"part_kind": "builtin-tool-return", "tool_call_id": "h", "outcome": "success"},
+            **{"tool_name": "web_search", "content": "down"},
+        },
+    ),
+    "Agent Framework": (
+        {"type": "search_tool_call", "call_id": "h", "tool_name": "web", "query": "Rome"},
+        {"type": "search_tool_result", "call_id": "h", "tool_name": "web", "result": "down"},
+    ),
+    "Gemini": (
+        {"executable_code": {"id": "h", "language": "PYTHON", "code": "print('Rome')"}},
+        {"code_execution_result": {"id": "h", "outcome": "OUTCOME_OK", "output": "down"}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "result"), HOSTED_BLOCKS.values(), ids=HOSTED_BLOCKS)
+def test_a_block_of_a_hosted_tool_is_a_call_or_its_result(
+    call: dict[str, Any], result: dict[str, Any]
+) -> None:
+    said = {"role": "assistant", "content": [call, result, {"type": "text", "text": "It is down."}]}
+
+    record = message(0, said)
+    (shown,) = record["calls"]
+    assert (shown["id"], record["text"]) == ("h", "It is down.")
+    assert "Rome" in str(shown["arguments"])
+    assert [(one["id"], one["text"], one["error"]) for one in record["results"]] == [
+        ("h", "down", False)
+    ]
+    assert calls_of(said) == results_of(said) == [], "nobody has to answer it"
+
+
+FAILED_BLOCKS: list[dict[str, Any]] = [
+    {
+        **{"type": "web_search_tool_result", "tool_use_id": "h"},
+        "content": {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"},
+    },
+    {"type": "server_tool_result", "tool_call_id": "h", "status": "error"},
+    {"part_kind": "builtin-tool-return", "tool_call_id": "h", "outcome": "failed"},
+    {"code_execution_result": {"id": "h", "outcome": "OUTCOME_FAILED", "output": "1/0"}},
+]
+
+
+@pytest.mark.parametrize("block", FAILED_BLOCKS, ids=range(len(FAILED_BLOCKS)))
+def test_a_hosted_tool_that_failed_is_marked(block: dict[str, Any]) -> None:
+    (result,) = message(0, {"role": "assistant", "content": [block]})["results"]
+    assert (result["id"], result["error"]) == ("h", True)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"role": "user", "content": [{"type": "phone_call", "text": "Hi"}]},
+        {"role": "assistant", "content": [{"type": "invalid_tool_call", "id": "h", "args": "{"}]},
+    ],
+    ids=["a block of a user", "a call that no tool got"],
+)
+def test_other_blocks_are_no_calls(said: dict[str, Any]) -> None:
+    assert message(0, said)["calls"] == []
 
 
 def test_an_entry_that_is_no_message_is_shown_as_its_value() -> None:

@@ -29,6 +29,8 @@ from pydantic_ai.conversation import Conversation
 from pydantic_ai.messages import (
     ModelRequest,
     ModelResponse,
+    NativeToolCallPart,
+    NativeToolReturnPart,
     TextPart,
     ThinkingPart,
     ToolCallPart,
@@ -379,3 +381,53 @@ async def test_calls_of_openai_s_hosted_tools_hold_their_results(db: Database) -
         "down": ("server down", True),
     }
     assert "iVBO" not in str(calls)
+
+
+async def in_pydantic_ai(db: Database) -> None:
+    call = NativeToolCallPart("web_search", {"query": "Rome"}, tool_call_id="h")
+    result = NativeToolReturnPart("web_search", "sunny", tool_call_id="h")
+    messages = [
+        ModelRequest([UserPromptPart(ASKED)]),
+        ModelResponse([call, result, TextPart(SAID)], model_name="m"),
+    ]
+    await MemalchemyConversationStore(db).save(Conversation(conversation_id="t", messages=list(messages)))
+
+
+async def in_langchain(db: Database) -> None:
+    blocks: list[Any] = [
+        {"type": "server_tool_use", "id": "h", "name": "web_search", "input": {"query": "Rome"}},
+        {
+            **{"type": "web_search_tool_result", "tool_use_id": "h"},
+            "content": [{"type": "text", "text": "sunny"}],
+        },
+        {"type": "text", "text": SAID},
+    ]
+    history = MemalchemyChatMessageHistory(db, session_id="t")
+    await history.aadd_messages([HumanMessage(ASKED), AIMessage(blocks)])
+
+
+async def in_adk(db: Database) -> None:
+    service = MemalchemySessionService(db)
+    session = await service.create_session(app_name="app", user_id="ada", session_id="t")
+    code = types.ExecutableCode(code="look('Rome')", language=types.Language.PYTHON)
+    result = types.CodeExecutionResult(outcome=types.Outcome.OUTCOME_OK, output="sunny")
+    parts = [
+        types.Part(executable_code=code),
+        types.Part(code_execution_result=result),
+        types.Part(text=SAID),
+    ]
+    content = types.Content(role="model", parts=parts)
+    await service.append_event(session, Event(author="a", invocation_id="i", content=content))
+
+
+@pytest.mark.parametrize("save", [in_pydantic_ai, in_langchain, in_adk])
+async def test_a_tool_of_the_provider_is_a_call_with_its_result(
+    db: Database, save: Callable[[Database], Awaitable[None]]
+) -> None:
+    await save(db)
+
+    (row,) = await rows_of(Analysis(db), "tool_calls")
+    said = [row["text"] for row in await rows_of(Analysis(db), "messages")]
+    assert (row["result"], row["error"]) == ("sunny", False)
+    assert "Rome" in row["arguments"]
+    assert said[-1] == f"{SAID}\nsunny", "a result is text of its message"

@@ -10,8 +10,9 @@ from memalchemy.analysis._values import adapter_root_of, json_text, text
 from memalchemy.analysis.steps import LogHead, Step
 from memalchemy.analysis.tool_calls import OpenCalls
 from memalchemy.contracts import LogInfo, StoreItem
+from memalchemy.hosted_tools import tool_of_item
 from memalchemy.keys import format_namespace
-from memalchemy.stored_messages import message_record, time_of, tool_of_item
+from memalchemy.stored_messages import message_record, time_of
 from memalchemy.usage import (
     DIMENSION_KEYS,
     Usage,

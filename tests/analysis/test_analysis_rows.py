@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from dataclasses import fields
 from datetime import date, timedelta
@@ -74,6 +75,80 @@ SELECTIONS: list[dict[str, Any]] = [
     {"since": START + timedelta(hours=5), "until": START + timedelta(hours=9), "pattern": "t0"},
     {"framework": "langgraph"},
 ]
+
+
+GRAPH = ("langgraph",)
+
+
+async def saved_graph(db: Database, seed: int) -> AsyncIterator[dict[str, int]]:
+    """Save a graph whose subgraphs get its messages and return theirs, or some, or none.
+
+    Yield after each save the words of all messages so far, each with its tokens.
+    """
+    chosen = random.Random(seed)
+    said: dict[str, int] = {}
+    state: list[dict[str, Any]] = []
+
+    def answer() -> dict[str, Any]:
+        number, tokens = len(said), chosen.randrange(1, 99)
+        said[f"answer {number}"] = tokens
+        usage = {"prompt_tokens": tokens, "completion_tokens": 0}
+        return {"role": "assistant", "content": f"answer {number}", "usage": usage}
+
+    async def save(namespace: tuple[str, ...], messages: list[dict[str, Any]]) -> None:
+        await Checkpointer(db, namespace=namespace).save({"messages": messages}, "t")
+
+    async def run(namespace: tuple[str, ...], given: list[dict[str, Any]]) -> Any:
+        """Save the steps of a graph, with ``None`` after each; yield what it returns at the end."""
+        messages = list(given)
+        await save(namespace, messages)
+        yield None
+        for step in range(chosen.randrange(1, 4)):
+            if len(namespace) < 3 and chosen.random() < 0.5:
+                below = (*namespace, f"node:{seed}-{len(said)}-{step}")
+                new: list[dict[str, Any]] = []
+                async for returned in run(below, messages):
+                    new = returned or []
+                    yield None
+                messages = [*messages, *new]
+            else:
+                messages = [*messages, answer()]
+            await save(namespace, messages)
+            yield None
+        new = messages[len(given) :]
+        yield chosen.choice([new, new, new[-1:], []])
+
+    async for returned in run(GRAPH, state):
+        if returned is None:
+            yield said
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_message_that_a_subgraph_shares_counts_once(
+    db: Database, tmp_path: Path, seed: int
+) -> None:
+    async for said in saved_graph(db, seed):
+        rows = await rows_of(Analysis(db), "messages")
+        assert sorted(row["text"] for row in rows) == sorted(said)
+        used = await rows_of(Analysis(db), "usage")
+        assert sum(row["input_tokens"] for row in used) == sum(said.values())
+        with await connect(db, cache=tmp_path / "graph.duckdb") as connection:
+            query = "SELECT text FROM messages ORDER BY text"
+            assert [text for (text,) in connection.execute(query).fetchall()] == sorted(said)
+
+
+async def test_a_selection_without_the_graph_has_the_messages_of_the_subgraph(
+    db: Database,
+) -> None:
+    said = [{"role": "user", "content": "Hi"}]
+    below = (*GRAPH, "node:1")
+    for namespace in (GRAPH, below):
+        await Checkpointer(db, namespace=namespace).save({"messages": said}, "t")
+
+    for selected, number in ((GRAPH, 1), (below, 1)):
+        assert len(await rows_of(Analysis(db), "messages", namespace=selected)) == number
+    (row,) = await rows_of(Analysis(db), "messages")
+    assert row["namespace"] == "langgraph"
 
 
 def is_selected(row: Any, selection: dict[str, Any]) -> bool:

@@ -390,7 +390,9 @@ async def in_pydantic_ai(db: Database) -> None:
         ModelRequest([UserPromptPart(ASKED)]),
         ModelResponse([call, result, TextPart(SAID)], model_name="m"),
     ]
-    await MemalchemyConversationStore(db).save(Conversation(conversation_id="t", messages=list(messages)))
+    await MemalchemyConversationStore(db).save(
+        Conversation(conversation_id="t", messages=list(messages))
+    )
 
 
 async def in_langchain(db: Database) -> None:
@@ -431,3 +433,26 @@ async def test_a_tool_of_the_provider_is_a_call_with_its_result(
     assert (row["result"], row["error"]) == ("sunny", False)
     assert "Rome" in row["arguments"]
     assert said[-1] == f"{SAID}\nsunny", "a result is text of its message"
+
+
+async def test_messages_that_a_subgraph_shares_with_its_graph_count_once(db: Database) -> None:
+    agent = StateGraph(MessagesState)
+    agent.add_node("call", lambda _: {"messages": [called()]})
+    agent.add_node("tool", lambda _: {"messages": [ToolMessage("sunny", tool_call_id="c1")]})
+    agent.add_node("answer", lambda _: {"messages": [answered()]})
+    for one, next_ in ((START, "call"), ("call", "tool"), ("tool", "answer"), ("answer", END)):
+        agent.add_edge(one, next_)
+    builder = StateGraph(MessagesState)
+    builder.add_node("agent", agent.compile())
+    builder.add_edge(START, "agent")
+    graph: Any = builder.compile(checkpointer=MemalchemySaver(db))
+    config: Any = {"configurable": {"thread_id": "t"}}
+    for _ in range(2):
+        await graph.ainvoke({"messages": [HumanMessage(ASKED)]}, config)
+
+    analysis = Analysis(db)
+    roles = [row["role"] for row in await rows_of(analysis, "messages")]
+    assert sorted(roles) == 4 * ["assistant"] + 2 * ["tool"] + 2 * ["user"]
+    assert len({row["namespace"] for row in await rows_of(analysis, "threads")}) == 3
+    assert sum(row["input_tokens"] for row in await rows_of(analysis, "usage")) == 20
+    assert len(await rows_of(analysis, "tool_calls")) == 2

@@ -15,6 +15,9 @@ from memalchemy.adapters import views_of
 from memalchemy.contracts import CheckpointInfo, Snapshot
 from memalchemy.stored_messages import is_empty, merge_writes, messages_of, resolved, unwrapped
 
+Digests = Counter[bytes]
+"""Messages by their digests, each with a number of times."""
+
 
 @dataclass
 class _Held:
@@ -22,7 +25,7 @@ class _Held:
 
     messages: Sequence[Any] = ()
     digests: list[bytes] = field(default_factory=list)
-    seen: Counter[bytes] = field(default_factory=Counter)
+    seen: Digests = field(default_factory=Digests)
     """The messages of the state and of those before it, each as often as one of these holds it."""
     channels: dict[str, Any] = field(default_factory=dict)
     """Values that the state's framework keeps in the writes of steps and not in states."""
@@ -37,12 +40,16 @@ class AddedMessages:
 
     Args:
         infos: the checkpoints that will be read.
+        known: messages that are not new in any state, each as often as it is known.
     """
 
-    def __init__(self, infos: Iterable[CheckpointInfo]) -> None:
+    def __init__(self, infos: Iterable[CheckpointInfo], known: Digests | None = None) -> None:
         listed = list(infos)
-        known = {info.checkpoint_id for info in listed}
-        self._children = Counter(info.parent_id for info in listed if info.parent_id in known)
+        self._known = Digests() if known is None else known
+        self.found: Digests = Digests()
+        """The messages of all states read so far, each as often as one of them holds it."""
+        ids = {info.checkpoint_id for info in listed}
+        self._children = Counter(info.parent_id for info in listed if info.parent_id in ids)
         self._channels = {
             name
             for info in listed
@@ -60,7 +67,7 @@ class AddedMessages:
         found = messages_of(state, info.namespace)
         messages = [] if found is None else found[1]
         digests, added = [], []
-        counts: Counter[bytes] = Counter()
+        counts = Digests()
         for at, message in enumerate(messages):
             given = None
             if at < len(before.messages) and are_equal(message, before.messages[at]):
@@ -70,8 +77,9 @@ class AddedMessages:
                 digest = _digest(given)
             digests.append(digest)
             counts[digest] += 1
-            if counts[digest] > before.seen[digest]:
+            if counts[digest] > max(before.seen[digest], self._known[digest]):
                 added.append((at, unwrapped(message) if given is None else given))
+        self.found |= counts
         self._hold(info, before, _Held(messages, digests, counts, channels))
         for name in channels:
             channels[name] = merge_writes(

@@ -1,10 +1,10 @@
 """A DuckDB file with the tables of an analysis, brought up to date by what has changed.
 
-The head of a log says whether the log has changed: see `LogHead.mark`. A log that has is read again
-as a whole; the rows of the others are copied from the file of the last time, and those of logs that
-are gone, because they were deleted, erased or have expired, are not. Items of stores are read anew.
-The file is a new one each time, which takes the old one's name once it is complete: so it holds
-nothing of what was erased, not in its free blocks either.
+The head of a log says whether the log has changed: see `LogHead.mark`. A log that has, or that is
+below one that has, is read again as a whole; the rows of the others are copied from the file of the
+last time, and those of logs that are gone, because they were deleted, erased or have expired, are
+not. Items of stores are read anew. The file is a new one each time, which takes the old one's name
+once it is complete: so it holds nothing of what was erased, not in its free blocks either.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from memalchemy.analysis.connection import (
     open_duckdb,
 )
 from memalchemy.analysis.log_rows import place_of
+from memalchemy.analysis.logs_above import LogsAbove, MarksAbove
 from memalchemy.analysis.reader import BATCH_ROWS, Reader
 from memalchemy.analysis.selection import EVERYTHING
 from memalchemy.analysis.steps import LogHead
@@ -66,10 +67,12 @@ async def refresh(
     cache = _NewCache(follow_links(file), memory, _origin_of(reader))
     try:
         cache.begin()
+        marks, above = MarksAbove(), LogsAbove(reader.db, EVERYTHING, reader.damage)
         async for heads in reader.log_heads(EVERYTHING, order="name"):
-            for head in cache.changed([await reader.with_usage_mark(head) for head in heads]):
+            marked = [marks.marked(await reader.with_usage_mark(head)) for head in heads]
+            for head in cache.changed(marked):
                 missed = len(reader.damage.errors)
-                await cache.insert(reader.rows_of_logs([head], OF_LOGS, EVERYTHING))
+                await cache.insert(reader.rows_of_logs([head], OF_LOGS, EVERYTHING, above))
                 if len(reader.damage.errors) == missed:  # otherwise it is read, and told, again
                     cache.note(head)
         cache.copy_unchanged()

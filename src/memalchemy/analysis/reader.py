@@ -13,7 +13,9 @@ from typing import Any
 
 from memalchemy.analysis import _statements as statements
 from memalchemy.analysis._values import json_text
+from memalchemy.analysis.added_messages import Digests
 from memalchemy.analysis.log_rows import LogRows, Rows, thread_row
+from memalchemy.analysis.logs_above import LogsAbove
 from memalchemy.analysis.selection import Selection
 from memalchemy.analysis.steps import (
     LogHead,
@@ -72,9 +74,11 @@ class Reader:
         self, wanted: set[str], selection: Selection
     ) -> AsyncGenerator[tuple[str, Row]]:
         if wanted & set(OF_LOGS):
+            above = LogsAbove(self.db, selection, self.damage)
             async with aclosing(self.log_heads(selection)) as pages:
                 async for heads in pages:
-                    async with aclosing(self.rows_of_logs(heads, wanted, selection)) as rows:
+                    read = self.rows_of_logs(heads, wanted, selection, above)
+                    async with aclosing(read) as rows:
                         async for found in rows:
                             yield found
         if wanted & set(OF_STORES) and not selection.is_of_threads:
@@ -83,7 +87,7 @@ class Reader:
                     yield found
 
     async def rows_of_logs(
-        self, heads: list[LogHead], wanted: Iterable[str], selection: Selection
+        self, heads: list[LogHead], wanted: Iterable[str], selection: Selection, above: LogsAbove
     ) -> AsyncGenerator[tuple[str, Row]]:
         """Yield the rows of some logs, of the *wanted* tables."""
         chosen = frozenset(wanted)
@@ -95,8 +99,10 @@ class Reader:
         with_messages = bool(chosen & _OF_MESSAGES)
         for head in heads:
             rows = LogRows(self.db.tenant, head)
-            steps = read_steps(self.db, head, selection, self.damage, with_messages=with_messages)
-            async for step in steps:
+            known = await above.messages_above(head) if with_messages else Digests()
+            async for step in read_steps(
+                self.db, head, selection, self.damage, known=known, with_messages=with_messages
+            ):
                 for found in _only(chosen, rows.of_step(step)):
                     yield found
             for found in _only(chosen, rows.rest()):

@@ -69,6 +69,11 @@ class Selection:
             return (), True
         return tuple(self.namespace), self.below
 
+    def has_namespace(self, namespace: tuple[str, ...]) -> bool:
+        """Return whether what is in *namespace* is selected."""
+        path, below = self.place
+        return namespace[: len(path)] == path if below else namespace == path
+
     @property
     def is_of_threads(self) -> bool:
         """True if the selection names threads, so that no item belongs to it."""

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from memalchemy.adapters import ADAPTERS
-from memalchemy.analysis.added_messages import AddedMessages
+from memalchemy.analysis.added_messages import AddedMessages, Digests
 from memalchemy.analysis.selection import Selection
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import CheckpointInfo, Entry, Snapshot, StoreItem
@@ -58,24 +58,45 @@ class Step:
 
 
 async def read_steps(
-    db: Database, head: LogHead, selection: Selection, unreadable: Damage, *, with_messages: bool
+    db: Database,
+    head: LogHead,
+    selection: Selection,
+    unreadable: Damage,
+    *,
+    known: Digests,
+    with_messages: bool,
 ) -> AsyncIterator[Step]:
     """Yield the selected steps of a log: its checkpoints and then its entries, in their order.
 
-    Without *with_messages* no state is read, and no step of a checkpoint has messages.
+    Without *with_messages* no state is read, and no step of a checkpoint has messages. No state
+    adds one that is *known*.
     """
     if head.has_checkpoints:
         checkpointer = Checkpointer(db, namespace=head.namespace)
-        infos: list[CheckpointInfo] = []
-        with unreadable.noted():
-            infos = [info async for info in checkpointer.history(head.thread_id)][::-1]
+        infos = await _list_checkpoints(checkpointer, head.thread_id, unreadable)
         async for step in _read_checkpoints(
-            checkpointer, infos, selection, unreadable, with_messages=with_messages
+            checkpointer, infos, selection, unreadable, known=known, with_messages=with_messages
         ):
             yield step
     if head.has_entries:
         async for step in _read_entries(db, head, selection, unreadable):
             yield step
+
+
+async def find_messages(
+    db: Database, thread_id: str, namespace: tuple[str, ...], unreadable: Damage
+) -> Digests:
+    """Return the messages of all states of a log, each as often as one of them holds it."""
+    checkpointer = Checkpointer(db, namespace=namespace)
+    infos = await _list_checkpoints(checkpointer, thread_id, unreadable)
+    added = AddedMessages(infos)
+    for first in range(0, len(infos), BATCH):
+        some = infos[first : first + BATCH]
+        found = await _read_states(checkpointer, some, unreadable)
+        for info in some:
+            if info.checkpoint_id in found:
+                added.read(info, found[info.checkpoint_id])
+    return added.found
 
 
 async def read_usage_items(
@@ -97,18 +118,29 @@ def usage_namespace_of(namespace: tuple[str, ...], thread_id: str) -> tuple[str,
     return None if declared is None else declared.view.usage(namespace, thread_id)
 
 
+async def _list_checkpoints(
+    checkpointer: Checkpointer, thread_id: str, unreadable: Damage
+) -> list[CheckpointInfo]:
+    """Return the checkpoints of a log, the first one first."""
+    infos: list[CheckpointInfo] = []
+    with unreadable.noted():
+        infos = [info async for info in checkpointer.history(thread_id)][::-1]
+    return infos
+
+
 async def _read_checkpoints(
     checkpointer: Checkpointer,
     infos: list[CheckpointInfo],
     selection: Selection,
     unreadable: Damage,
     *,
+    known: Digests,
     with_messages: bool,
 ) -> AsyncIterator[Step]:
     chosen = {info.checkpoint_id for info in infos if selection.has_time(info.occurred_at)}
     parents = {info.parent_id for info in infos if info.checkpoint_id in chosen}
     read = [info for info in infos if info.checkpoint_id in chosen | parents]
-    added = AddedMessages(read)
+    added = AddedMessages(read, known)
     for first in range(0, len(read), BATCH):
         some = read[first : first + BATCH]
         found: Mapping[str, Snapshot] = {}

@@ -61,6 +61,7 @@ datetimes = st.one_of(
     st.datetimes(),
     st.datetimes(timezones=st.builds(timezone, offsets)),
     st.datetimes(timezones=st.just(UTC)),
+    st.datetimes(timezones=st.timezones()),
 ).map(lambda moment: moment.replace(fold=0))  # repeated hours have a test of their own
 integers = st.one_of(
     st.integers(),
@@ -146,7 +147,7 @@ byte_pairs = st.one_of(_byte_pairs(), st.tuples(st.binary(max_size=80), st.binar
 def spelled(value: Any) -> Any:
     """*value* spelt out so that two spellings are equal only if types, order and bits are.
 
-    The one NaN equals itself, and a time zone is its offset.
+    The one NaN equals itself, and a time zone is its offset, with its name if it has one.
     """
     kind = type(value).__name__
     if isinstance(value, dict):
@@ -162,7 +163,8 @@ def spelled(value: Any) -> Any:
     if isinstance(value, float):
         return kind, "nan" if math.isnan(value) else struct.pack(">d", value)
     if isinstance(value, datetime):
-        return kind, value.replace(tzinfo=None).isoformat(), value.utcoffset(), value.fold
+        zone = getattr(value.tzinfo, "key", None)
+        return kind, value.replace(tzinfo=None).isoformat(), value.utcoffset(), value.fold, zone
     if isinstance(value, Decimal):
         return kind, value.as_tuple()
     if isinstance(value, int) and abs(value) >= 2**64:

@@ -14,6 +14,7 @@ from datetime import datetime, time, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import ormsgpack
@@ -177,6 +178,33 @@ def test_every_load_builds_new_objects() -> None:
 def test_the_second_of_two_repeated_hours_stays_the_second(moment: datetime) -> None:
     assert loaded({"t": moment})["t"].fold == 1
     assert loaded({"t": moment}) == {"t": moment}
+
+
+@pytest.mark.parametrize("fold", [0, 1])
+def test_a_time_keeps_the_name_of_its_zone(fold: int) -> None:
+    moment = datetime(2026, 10, 25, 2, 30, fold=fold, tzinfo=ZoneInfo("Europe/Oslo"))
+    found = loaded({"t": moment})["t"]
+    assert found == moment
+    assert found + timedelta(days=180) == moment + timedelta(days=180)
+    assert (found.tzinfo, found.fold) == (moment.tzinfo, fold)
+
+
+@pytest.mark.parametrize(
+    "zone",
+    [
+        "Nowhere/None",
+        "../../etc/passwd",
+        "/etc/passwd",
+        "America",
+        "",
+        "a\0b",
+        "\ud800",
+        "Asia/Tokyo",
+    ],
+)
+def test_a_time_of_a_zone_that_is_unknown_or_has_changed_keeps_its_offset(zone: str) -> None:
+    stored = {"~dt": ["2026-10-25T02:30:00", 0, 7_200_000_000, zone]}
+    assert from_jsonable(stored) == datetime.fromisoformat("2026-10-25T02:30:00+02:00")
 
 
 @pytest.mark.parametrize("microseconds", [1, -1, 999_999, -999_999])

@@ -20,8 +20,9 @@ import gc
 import math
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from enum import Enum
 from pathlib import PosixPath, PurePath, PurePosixPath, PureWindowsPath, WindowsPath
@@ -480,23 +481,51 @@ def untag(tree: Any, tags: Mapping[str, Callable[[Any], Any]]) -> Any:
 def _from_datetime(value: datetime) -> Any:
     """Convert to ISO 8601, or to a list with what ISO 8601 cannot express.
 
-    It cannot express the second of two repeated hours, nor an offset with a fraction of a second.
+    It cannot express the second of two repeated hours, an offset with a fraction of a second, nor
+    the name of a zone, whose offset changes.
     """
     offset = value.utcoffset()
     fraction = offset is not None and offset.microseconds
-    if not value.fold and not fraction:
+    zone = _name_of_zone(value)
+    if not value.fold and not fraction and zone is None:
         return value.isoformat()
     microseconds = None if offset is None else offset // timedelta(microseconds=1)
-    return [value.replace(tzinfo=None).isoformat(), value.fold, microseconds]
+    found = [value.replace(tzinfo=None).isoformat(), value.fold, microseconds]
+    return found if zone is None else [*found, zone]
+
+
+def _name_of_zone(value: datetime) -> str | None:
+    """Return the name of the `zoneinfo.ZoneInfo` of a datetime; ``None`` of any other zone."""
+    zone: Any = value.tzinfo
+    zoneinfo = sys.modules.get("zoneinfo")  # whoever has a zone has imported it
+    return zone.key if zoneinfo is not None and type(zone) is zoneinfo.ZoneInfo else None
 
 
 def to_datetime(stored: Any) -> datetime:
-    """Convert a tagged datetime back."""
+    """Convert a tagged datetime back.
+
+    One with the name of a zone has the same offset as it had, even where the zone is not known, or
+    has another offset by now: then it has no zone but that offset.
+    """
     if type(stored) is str:
         return datetime.fromisoformat(stored)
-    text, fold, microseconds = stored
-    zone = None if microseconds is None else timezone(timedelta(microseconds=microseconds))
-    return datetime.fromisoformat(text).replace(fold=fold, tzinfo=zone)
+    text, fold, microseconds, *names = stored
+    offset = None if microseconds is None else timedelta(microseconds=microseconds)
+    moment = datetime.fromisoformat(text).replace(fold=fold)
+    for name in names:
+        in_zone = moment.replace(tzinfo=_find_zone(name))
+        if in_zone.utcoffset() == offset:
+            return in_zone
+    return moment.replace(tzinfo=None if offset is None else timezone(offset))
+
+
+def _find_zone(name: str) -> tzinfo | None:
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, ZoneInfoNotFoundError):
+        return None
 
 
 def jsonable(value: Any, path: str = "", fallback: Fallback | None = None) -> Any:

@@ -80,11 +80,14 @@ class View:
             state that is not of the framework's form.
         nodes: returns the names of the graph's nodes that ran in a step, from what *bookkeeping*
             begins in its state and in its parent's, without the forms of stored objects.
+        inputs: keys under which a state holds what a run was given, for the states that follow to
+            hold it in the framework's own form.
         channels_of_writes: returns the keys whose values are not in a state but in the pending
             writes of the steps before it, from the metadata of its checkpoint.
     """
 
     bookkeeping: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
     silent_channels: tuple[str, ...] = ()
     objects: ObjectForms = field(default_factory=dict)
     messages: Callable[[Mapping[str, Any]], tuple[Path, list[Any]] | None] = lambda _: None

@@ -137,6 +137,46 @@ async def test_a_message_that_a_subgraph_shares_counts_once(
             assert [text for (text,) in connection.execute(query).fetchall()] == sorted(said)
 
 
+@pytest.mark.parametrize("given", [["question"], ["question", "question"], ["a", "b"]], ids=len)
+async def test_what_a_graph_was_given_counts_once_when_the_graph_has_made_its_own_of_it(
+    db: Database, given: list[str]
+) -> None:
+    checkpointer = Checkpointer(db, namespace=GRAPH)
+    inputs = [{"role": "user", "content": text} for text in given]
+    own = [{"type": "human", "content": text, "id": f"m{n}"} for n, text in enumerate(given)]
+    more = {"type": "human", "content": given[0], "id": "more"}
+    for state in (
+        {"__start__": {"messages": inputs}},
+        {"messages": own},
+        {"messages": [*own, more], "__start__": {"messages": [more]}},
+    ):
+        await checkpointer.save(state, "t")
+
+    rows = await rows_of(Analysis(db), "messages")
+    assert [row["text"] for row in rows] == [*given, given[0]]
+
+
+async def test_a_changed_message_counts_its_tokens_once_and_its_call_as_it_is_now(
+    db: Database,
+) -> None:
+    def answer(*calls: dict[str, Any]) -> dict[str, Any]:
+        tokens = {"input_tokens": 1000, "output_tokens": 10}
+        said = {"type": "ai", "content": "", "id": "a", "usage_metadata": tokens}
+        return said | {"tool_calls": list(calls)}
+
+    checkpointer = Checkpointer(db, namespace=GRAPH)
+    refund, other = ({"id": "c1", "name": "refund", "args": {"eur": euros}} for euros in (900, 90))
+    gone = {"id": "c2", "name": "mail", "args": {}}
+    done = {"type": "tool", "content": "done", "tool_call_id": "c1", "id": "r"}
+    for messages in ([answer(refund, gone)], [answer(other)], [answer(other), done]):
+        await checkpointer.save({"messages": messages}, "t")
+
+    (call,) = await rows_of(Analysis(db), "tool_calls")
+    assert (call["arguments"], call["result"]) == ('{"eur":90}', "done")
+    (usage,) = await rows_of(Analysis(db), "usage")
+    assert usage["input_tokens"] == 1000
+
+
 async def test_a_selection_without_the_graph_has_the_messages_of_the_subgraph(
     db: Database,
 ) -> None:

@@ -6,17 +6,35 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from memalchemy._json_types import are_equal, spell_value
 from memalchemy.adapters import views_of
 from memalchemy.contracts import CheckpointInfo, Snapshot
-from memalchemy.stored_messages import is_empty, merge_writes, messages_of, resolved, unwrapped
+from memalchemy.messages import read
+from memalchemy.stored_messages import (
+    is_empty,
+    merge_writes,
+    message_record,
+    messages_of,
+    resolved,
+    unwrapped,
+)
 
 Digests = Counter[bytes]
 """Messages by their digests, each with a number of times."""
+
+
+class AddedMessage(NamedTuple):
+    """A message that a step adds, `unwrapped`."""
+
+    position: int
+    """Its place in the state, or that of the entry in its log."""
+    value: Any
+    replaces: bool = False
+    """The state before held another message of the same id."""
 
 
 @dataclass
@@ -27,6 +45,10 @@ class _Held:
     digests: list[bytes] = field(default_factory=list)
     seen: Digests = field(default_factory=Digests)
     """The messages of the state and of those before it, each as often as one of these holds it."""
+    ids: frozenset[str] = frozenset()
+    """The ids of messages of the state and of those before it."""
+    given: Digests = field(default_factory=Digests)
+    """What the messages say that the run of this state was given."""
     channels: dict[str, Any] = field(default_factory=dict)
     """Values that the state's framework keeps in the writes of steps and not in states."""
 
@@ -36,7 +58,8 @@ class AddedMessages:
 
     A message is new in a state if neither the state that it continues nor one before that holds it
     as often. A state whose parent is gone, or that has none, continues the one before it. What is
-    held is of the states that others still to be read continue, and of the last one.
+    held is of the states that others still to be read continue, and of the last one. A message that
+    a run was given counts there, and not when the framework has made one of its own of it.
 
     Args:
         infos: the checkpoints that will be read.
@@ -59,15 +82,17 @@ class AddedMessages:
         self._held: dict[str, _Held] = {}
         self._last = _Held()
 
-    def read(self, info: CheckpointInfo, snapshot: Snapshot) -> list[tuple[int, Any]]:
-        """Return the messages that a state adds, `unwrapped`, each with its place in the state."""
+    def read(self, info: CheckpointInfo, snapshot: Snapshot) -> list[AddedMessage]:
+        """Return the messages that a state adds."""
         before = self._last if info.parent_id is None else self._held.get(info.parent_id)
         before = self._last if before is None else before
         state, channels = _with_channels_of_writes(self._channels, snapshot.state, before)
         found = messages_of(state, info.namespace)
-        messages = [] if found is None else found[1]
-        digests, added = [], []
+        path, messages = ((), []) if found is None else found
+        digests: list[bytes] = []
+        added: list[AddedMessage] = []
         counts = Digests()
+        known = before.given.copy()
         for at, message in enumerate(messages):
             given = None
             if at < len(before.messages) and are_equal(message, before.messages[at]):
@@ -78,9 +103,17 @@ class AddedMessages:
             digests.append(digest)
             counts[digest] += 1
             if counts[digest] > max(before.seen[digest], self._known[digest]):
-                added.append((at, unwrapped(message) if given is None else given))
+                given = unwrapped(message) if given is None else given
+                if known and known[said := _digest(message_record(given))]:
+                    known[said] -= 1
+                else:
+                    added.append(AddedMessage(at, given, _id_of(given) in before.ids))
+        held = _Held(messages, digests, counts, channels=channels)
+        held.ids = before.ids | {id_ for one in added if (id_ := _id_of(one.value)) is not None}
+        if path and any(path[0] in view.inputs for view in views_of(info.namespace)):
+            held.given = Digests(_digest(message_record(unwrapped(one))) for one in messages)
         self.found |= counts
-        self._hold(info, before, _Held(messages, digests, counts, channels))
+        self._hold(info, before, held)
         for name in channels:
             channels[name] = merge_writes(
                 [
@@ -100,6 +133,11 @@ class AddedMessages:
         self._last = held
         if self._children[info.checkpoint_id]:
             self._held[info.checkpoint_id] = held
+
+
+def _id_of(given: Any) -> str | None:
+    found = read(given, "id")
+    return found if isinstance(found, str) and found else None
 
 
 def _with_channels_of_writes(

@@ -12,6 +12,7 @@ from memalchemy.analysis.tool_calls import OpenCalls
 from memalchemy.contracts import LogInfo, StoreItem
 from memalchemy.hosted_tools import tool_of_item
 from memalchemy.keys import format_namespace
+from memalchemy.messages import read
 from memalchemy.stored_messages import message_record, time_of
 from memalchemy.usage import (
     DIMENSION_KEYS,
@@ -59,7 +60,7 @@ class LogRows:
         self._log = place_of(tenant, head.thread_id, head.namespace)
         self._who = _who(head.metadata)
         self._calls = OpenCalls()
-        self._responses: set[str] = set()
+        self._answers: set[str | tuple[Any, Usage]] = set()
         """Answers whose usage was counted, of which there may be several messages."""
 
     def of_step(self, step: Step) -> Rows:
@@ -81,7 +82,7 @@ class LogRows:
             },
         )
         stated: list[tuple[Row, Usage]] = []
-        for position, given in step.messages:
+        for position, given, replaces in step.messages:
             record = message_record(given)
             shared = place | {"position": position} | who | {"time": time_of(given) or step.time}
             if record["role"] == "assistant" and shared["agent"] is None:
@@ -90,12 +91,16 @@ class LogRows:
                 name = record["name"] or tool_of_item(given)
                 name = name or next(map(self._calls.name_of, record["results"]), None)
                 yield "messages", _message_row(shared, name, record)
+            message_id = read(given, "id")
+            if replaces:
+                self._calls.withdraw(message_id)
             for call in record["calls"]:
-                yield from (("tool_calls", row) for row in self._calls.add(shared, call))
+                added = self._calls.add(shared, call, message_id)
+                yield from (("tool_calls", row) for row in added)
             for result in record["results"]:
                 answered = self._calls.answer(result, shared["time"])
                 yield from (("tool_calls", row) for row in answered)
-            if (usage := self._usage_of(given)) is not None:
+            if (usage := self._usage_of(given, replaces=replaces)) is not None:
                 stated.append((shared, usage))
         yield from _usage_rows(place | {"position": None} | who | {"time": step.time}, step, stated)
 
@@ -111,15 +116,14 @@ class LogRows:
         """Yield the calls of tools that have no result in the log."""
         yield from (("tool_calls", row) for row in self._calls.rest())
 
-    def _usage_of(self, given: Any) -> Usage | None:
-        if not isinstance(given, Mapping):
+    def _usage_of(self, given: Any, *, replaces: bool) -> Usage | None:
+        if not isinstance(given, Mapping) or (usage := usage_of(given)) is None:
             return None
-        answer = response_id(given)
-        if answer is not None and answer in self._responses:
+        # A message that somebody has changed states what the answer took, once more.
+        answer = response_id(given) or (read(given, "id"), usage)
+        if answer in self._answers and (replaces or type(answer) is str):
             return None
-        usage = usage_of(given)
-        if usage is not None and answer is not None:
-            self._responses.add(answer)
+        self._answers.add(answer)
         return usage
 
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from memalchemy.adapters import ADAPTERS
-from memalchemy.analysis.added_messages import AddedMessages, Digests
+from memalchemy.analysis.added_messages import AddedMessage, AddedMessages, Digests
 from memalchemy.analysis.selection import Selection
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import CheckpointInfo, Entry, Snapshot, StoreItem
@@ -44,7 +44,7 @@ class LogHead:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A checkpoint or an entry, with the messages that it adds, each with its position."""
+    """A checkpoint or an entry, with the messages that it adds."""
 
     name: str
     kind: str
@@ -54,7 +54,7 @@ class Step:
     size: int | None
     time: datetime
     stored_at: datetime
-    messages: list[tuple[int, Any]]
+    messages: list[AddedMessage]
 
 
 async def read_steps(
@@ -262,7 +262,7 @@ def _step_of_entry(entry: Entry) -> Step:
         None,
         entry.occurred_at,
         entry.stored_at,
-        [(entry.position, given)],
+        [AddedMessage(entry.position, given)],
     )
 
 

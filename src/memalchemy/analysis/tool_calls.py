@@ -12,6 +12,10 @@ from memalchemy.analysis._values import json_text, text
 Row = dict[str, Any]
 
 
+_MESSAGE = "of message"
+"""Key of a row for the id of the message with the call; it is no column."""
+
+
 class OpenCalls:
     """The calls of one log that no result was found for yet."""
 
@@ -20,7 +24,7 @@ class OpenCalls:
         self._by_name: dict[str | None, deque[Row]] = {}
         """Calls without an id, which some models do not give."""
 
-    def add(self, place: Row, call: dict[str, Any]) -> Iterator[Row]:
+    def add(self, place: Row, call: dict[str, Any], message_id: Any = None) -> Iterator[Row]:
         """Add the call of a message; yield an earlier one with its id, which has no result."""
         row = place | {
             "call_id": text(call["id"]),
@@ -29,6 +33,7 @@ class OpenCalls:
             "result": None,
             "error": None,
             "duration_ms": None,
+            _MESSAGE: message_id,
         }
         if call["id"] is None:
             self._by_name.setdefault(call["name"], deque()).append(row)
@@ -36,6 +41,12 @@ class OpenCalls:
         if (earlier := self._by_id.pop(call["id"], None)) is not None:
             yield earlier
         self._by_id[call["id"]] = row
+
+    def withdraw(self, message_id: Any) -> None:
+        """Remove the calls of a message that another one replaces: no tool has got them."""
+        self._by_id = {id_: row for id_, row in self._by_id.items() if row[_MESSAGE] != message_id}
+        for name, rows in self._by_name.items():
+            self._by_name[name] = deque(row for row in rows if row[_MESSAGE] != message_id)
 
     def name_of(self, result: dict[str, Any]) -> str | None:
         """Return the name of the tool that a result is of: its own, or that of its open call."""

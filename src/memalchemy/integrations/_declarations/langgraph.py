@@ -55,6 +55,7 @@ DECLARATION = AdapterDeclaration(
     view=View(
         # The rest of the checkpoint, such as versions, and channels that are not the user's.
         bookkeeping=("~", "__", _TO_RUN_NEXT),
+        inputs=("__start__",),
         silent_channels=(_TO_RUN_NEXT,),
         nodes=_nodes_that_ran,
         channels_of_writes=_delta_channels,

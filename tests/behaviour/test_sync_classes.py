@@ -9,10 +9,13 @@ import asyncio
 import gc
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -27,6 +30,8 @@ from memalchemy.sync import Checkpointer, Database
 from memalchemy.sync.face import face
 from memalchemy.sync.loop import NAME
 from waiting import A_WHILE, wait_until
+
+HERE = Path(__file__).parent
 
 pytestmark = pytest.mark.asyncio_only(reason="it is the synchronous face already")
 
@@ -463,3 +468,14 @@ def test_a_block_that_ends_with_an_exception_takes_everything_back(
         checkpointer.save({"n": 1}, "thread", connection=tx)
         tx.rollback()
     assert not checkpointer.exists("thread")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_an_interrupt_at_any_place_of_a_call_ends_it_and_leaves_nothing_open(
+    shared_url: str, seed: int
+) -> None:
+    if shared_url == "sqlite://":
+        pytest.skip("each process has a database in memory of its own")
+    command = [sys.executable, str(HERE / "interrupted_calls.py"), shared_url, str(seed), "250"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert (done.stdout, done.returncode) == ("", 0), done.stderr

@@ -7,6 +7,7 @@ plain one. Names, arguments, defaults and docstrings are those of the original.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import re
@@ -21,7 +22,7 @@ from sqlalchemy import Engine
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from memalchemy.sync.host import HOSTS, Hosted, Transaction
-from memalchemy.sync.loop import Caller, Loop, Runner
+from memalchemy.sync.loop import Caller, Held, Loop, Runner, call
 
 T = TypeVar("T")
 
@@ -93,14 +94,7 @@ class Face:
 
 def wait(loop: Loop, runner: Runner | None, work: Coroutine[Any, Any, T], caller: Caller) -> T:
     """Run *work* on *runner*, or on the loop's present one."""
-    if runner is None:
-        runner = loop.hold(calls=1)
-    else:
-        runner.hold(calls=1)
-    try:
-        return runner.run(work, caller)
-    finally:
-        runner.hold(calls=-1)
+    return call(loop if runner is None else runner, work, caller)
 
 
 class LazyIterator(Iterator[T], Generic[T]):
@@ -169,20 +163,25 @@ async def _await(awaitable: Any) -> Any:
 class Block(AbstractContextManager[Any]):
     """An asynchronous context manager, entered and left by a thread that waits."""
 
+    _is_entered = _is_left = False
+
     def __init__(self, manager: AbstractAsyncContextManager[Any], loop: Loop) -> None:
         self._manager = manager
         self._loop = loop
 
     def __enter__(self) -> Any:
-        self._runner = self._loop.hold(blocks=1)
+        self._held = Held(blocks=1)
         try:
-            entered = self._run(self._manager.__aenter__())
-        except BaseException:
-            self._runner.hold(blocks=-1)
+            self._loop.hold(self._held)
+            entered = self._run(self._enter())
+            if isinstance(entered, AsyncConnection):
+                return Transaction(entered, self._held.runner)
+            return _to_face(entered, self._loop)
+        except BaseException as error:
+            if self._is_entered:  # interrupted behind it, and nobody calls __exit__
+                self.__exit__(type(error), error, error.__traceback__)
+            self._held.end()
             raise
-        if isinstance(entered, AsyncConnection):
-            return Transaction(entered, self._runner)
-        return _to_face(entered, self._loop)
 
     def __exit__(
         self,
@@ -191,12 +190,35 @@ class Block(AbstractContextManager[Any]):
         trace: TracebackType | None,
     ) -> bool | None:
         try:
-            return bool(self._run(self._manager.__aexit__(kind, error, trace)))
+            return bool(self._run(self._leave(kind, error, trace)))
+        except BaseException as signal:
+            if not self._is_left:  # interrupted before it
+                self._run(self._leave(type(signal), signal, signal.__traceback__))
+            raise
         finally:
-            self._runner.hold(blocks=-1)
+            try:
+                self._held.end()
+            except BaseException:
+                self._held.end()
+                raise
 
-    def _run(self, work: Any) -> Any:
-        return self._runner.run(_await(work), Caller())
+    def __del__(self) -> None:
+        """Leave what was entered, if a signal came with the call of `__exit__`."""
+        if self._is_entered and not self._is_left:
+            error = asyncio.CancelledError()
+            self._held.runner.finalize(self._leave(type(error), error, None), self._held.end)
+
+    async def _enter(self) -> Any:
+        entered = await self._manager.__aenter__()
+        self._is_entered = True
+        return entered
+
+    async def _leave(self, *error: Any) -> bool | None:
+        self._is_left = True
+        return await self._manager.__aexit__(*error)
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self._held.runner.run(work, Caller())
 
 
 class Root(Face):

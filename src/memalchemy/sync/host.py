@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncTransaction
 from sqlalchemy.orm import Session, scoped_session
 
 from memalchemy.database import ThreadBound
-from memalchemy.sync.loop import Caller, Runner
+from memalchemy.sync.loop import Caller, Runner, call
 
 T = TypeVar("T")
 
@@ -67,8 +67,7 @@ class Transaction:
         self._run(self._connection.rollback())
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        with self._runner.calling():
-            return self._runner.run(work, Caller())
+        return call(self._runner, work, Caller())
 
 
 class Savepoint:

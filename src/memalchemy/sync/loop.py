@@ -1,18 +1,22 @@
 """An event loop in a thread of its own, and the threads that wait for what runs on it.
 
 Knows nothing of what it runs: coroutines come in, their results go out.
+
+A signal may interrupt a waiting thread after any call. So what must not be half done is done on the
+loop, where no signal comes, or in statements without a call between them; and what ends something
+can be done twice.
 """
 
 from __future__ import annotations
 
 import asyncio
 import atexit
+import inspect
 import os
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from contextvars import Context, copy_context
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -24,7 +28,7 @@ T = TypeVar("T")
 
 NAME = "memalchemy-sync"
 LAST_SECONDS = 5.0
-"""Seconds that a process that ends waits for connections to close."""
+"""Seconds that the end of a process, or of a block, waits for connections."""
 
 
 class Caller:
@@ -50,14 +54,38 @@ class Caller:
         self._jobs.put(work)
         return await asyncio.wrap_future(future)
 
-    def serve(self) -> None:
+    def serve(self, operation: _Operation) -> None:
         """Do the jobs that come, until the operation has ended."""
-        while (job := self._jobs.get()) is not None:
-            job()
+        while not operation.is_over:
+            job = self._jobs.get()
+            if job is not None:
+                job()
 
-    def release(self) -> None:
+    def release(self, operation: _Operation) -> None:
         """The operation has ended."""
+        operation.is_over = True
         self._jobs.put(None)
+
+
+class _Operation:
+    """What a thread waits for: whether it has ended."""
+
+    is_over = False
+
+
+class Held:
+    """What a thread holds of a `Runner`: a call, which ends by itself, or a block (transaction)."""
+
+    runner: Runner
+
+    def __init__(self, *, calls: int = 0, blocks: int = 0) -> None:
+        self.calls, self.blocks = calls, blocks
+        self.is_held = False
+
+    def end(self) -> None:
+        """Hold it no longer. Whoever is interrupted in it calls it again."""
+        if hasattr(self, "runner"):
+            self.runner.release(self)
 
 
 class Runner:
@@ -71,7 +99,8 @@ class Runner:
         self._executor = ThreadPoolExecutor(thread_name_prefix=f"{NAME}-work")
         self._loop.set_default_executor(self._executor)
         self._finish = finish
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._calls = self._blocks = 0
         self._is_retired = self._finishes = self._is_exiting = False
         self._is_stopping = self._is_ending = False
@@ -80,22 +109,24 @@ class Runner:
         _running.add(self)
         self._thread.start()
 
-    def hold(self, *, calls: int = 0, blocks: int = 0) -> None:
-        """Count calls, which end by themselves, and blocks (transactions): both keep the thread."""
-        with self._changed:
-            self._calls += calls
-            self._blocks += blocks
-            self._stop_if_free()
+    def hold(self, held: Held) -> None:
+        """Count a call or a block: both keep the thread."""
+        with self._lock:
+            held.runner = self
+            self._calls += held.calls
+            self._blocks += held.blocks
+            held.is_held = True
             self._changed.notify_all()
 
-    @contextmanager
-    def calling(self) -> Iterator[Runner]:
-        """Held for one call."""
-        self.hold(calls=1)
-        try:
-            yield self
-        finally:
-            self.hold(calls=-1)
+    def release(self, held: Held) -> None:
+        """Count it no longer, if it still counts."""
+        with self._lock:
+            if held.is_held:
+                held.is_held = False
+                self._calls -= held.calls
+                self._blocks -= held.blocks
+            self._stop_if_free()
+            self._changed.notify_all()
 
     def run(self, work: Coroutine[Any, Any, T], caller: Caller) -> T:
         """Run *work* on the loop in the context of the calling thread, and wait for its end.
@@ -103,6 +134,7 @@ class Runner:
         An exception that reaches the waiting thread, as a KeyboardInterrupt does, cancels the
         work, waits until it has ended, and goes on.
         """
+        operation = _Operation()
         if refusal := self._reason_to_refuse():
             work.close()
             if self._is_exiting and threading.current_thread().daemon:
@@ -114,7 +146,7 @@ class Runner:
 
         def done(_: object) -> None:
             if not self._is_exiting:
-                caller.release()
+                caller.release(operation)
 
         def start() -> None:
             nonlocal task
@@ -127,17 +159,17 @@ class Runner:
         def cancel() -> None:
             if task is None:  # interrupted before it was handed over
                 work.close()
-                caller.release()
+                caller.release(operation)
             else:
                 task.cancel()
 
         try:
             try:
                 self._loop.call_soon_threadsafe(start)
-                caller.serve()
+                caller.serve(operation)
             except BaseException:
                 self._loop.call_soon_threadsafe(cancel)
-                caller.serve()
+                caller.serve(operation)
                 if task is not None and not task.cancelled():
                     task.exception()  # asked for, so that asyncio does not report it as forgotten
                 raise
@@ -147,16 +179,42 @@ class Runner:
             task = None  # an error keeps this frame: it would keep itself, and the database, alive
             _adopt_context(context, before)
 
+    def finalize(self, work: Coroutine[Any, Any, object], then: Callable[[], object]) -> None:
+        """Run *work* for a finalizer, which any thread may run; call *then* at its end.
+
+        Waits for that, except on the loop, and not for ever: the thread may hold what it needs.
+        """
+        ended = threading.Event()
+
+        def begin() -> None:
+            if self._is_ending:
+                work.close()
+            else:
+                self._loop.create_task(work).add_done_callback(end)
+
+        def end(task: asyncio.Task[object]) -> None:
+            if not task.cancelled():
+                task.exception()  # nobody is there to be told
+            then()
+            ended.set()
+
+        if self._pid != os.getpid() or self._is_stopping:
+            work.close()
+            return
+        self._loop.call_soon_threadsafe(begin)
+        if threading.get_ident() != self._thread.ident:
+            ended.wait(LAST_SECONDS)
+
     def retire(self, *, finishing: bool) -> None:
         """End the thread as soon as nothing holds it; await *finish* before that if *finishing*."""
-        with self._changed:
+        with self._lock:
             self._is_retired = True
             self._finishes = self._finishes or finishing
             self._stop_if_free()
 
     def settle(self) -> None:
         """Wait until all calls have ended, unless a block is open: they may be waiting for it."""
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: not self._calls or self._blocks)
 
     def join(self) -> None:
@@ -166,7 +224,7 @@ class Runner:
 
     def end(self) -> None:
         """End the thread with the process, whatever holds it; wait, but not for ever."""
-        with self._changed:
+        with self._lock:
             self._finishes = self._finishes or not self._is_retired
             self._is_exiting = True
             self._stop_loop()
@@ -228,6 +286,24 @@ class Runner:
             await self._finish()
 
 
+def call(held_by: Runner | Loop, work: Coroutine[Any, Any, T], caller: Caller) -> T:
+    """Run *work* on a runner, or on the present one of a loop, and wait for its end."""
+    held = Held(calls=1)
+    try:
+        held_by.hold(held)
+        return held.runner.run(work, caller)
+    except BaseException:
+        if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:  # interrupted before
+            work.close()
+        raise
+    finally:
+        try:
+            held.end()
+        except BaseException:
+            held.end()
+            raise
+
+
 class Loop:
     """The event loop of one `Database`: a `Runner` from the first use on, a new one after `close`.
 
@@ -242,15 +318,14 @@ class Loop:
         self._dropped: weakref.finalize[Any, Loop] | None = None
         _loops.add(self)
 
-    def hold(self, *, calls: int = 0, blocks: int = 0) -> Runner:
-        """The runner, held for a call or for a block."""
+    def hold(self, held: Held) -> None:
+        """Hold the runner for a call or for a block."""
         with self._lock:
             if self._runner is None:
                 self._runner = Runner(self._finish)
                 self._dropped = weakref.finalize(self, self._runner.retire, finishing=True)
                 self._dropped.atexit = False
-            self._runner.hold(calls=calls, blocks=blocks)
-            return self._runner
+            self._runner.hold(held)
 
     def close(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Let running calls end, run *work* and end the thread. Without a thread: nothing."""
@@ -261,8 +336,7 @@ class Loop:
             return
         try:
             runner.settle()
-            with runner.calling():
-                runner.run(work(), Caller())
+            call(runner, work(), Caller())
         except BaseException:
             with self._lock:
                 if is_free := self._runner is None:  # not closed: it stays in use

@@ -70,7 +70,9 @@ THREADS: Final = AnalysisTable(
         Column("stored_bytes", "integer", "what it takes in the database"),
         Column("created_at", "time", "when it was first written here"),
         Column("updated_at", "time", "when it was last written here"),
-        Column("forked_from", "text", "the thread that it is a copy of"),
+        Column(
+            "forked_from", "text", "the thread that it is a copy of; what was copied counts in both"
+        ),
         Column("metadata", "json", "its own metadata"),
         Column("agent", "text", "`agent` of that metadata"),
         Column("user_id", "text", "`user_id` of that metadata"),

@@ -572,7 +572,8 @@ class Checkpointer(Generic[State]):
     ) -> AsyncIterator[CheckpointInfo]:
         """Yield the thread's checkpoints, newest first; with *before*, only those older than it.
 
-        Reads no payload, in pages of 500; a checkpoint deleted meanwhile may be missing.
+        Reads no payload, in pages of 500; a checkpoint that is deleted or replaced meanwhile may be
+        missing.
 
         Args:
             order: ``"position"``: as they were saved. ``"id"``: by their ids, the highest first,

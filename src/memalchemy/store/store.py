@@ -605,7 +605,8 @@ class Store:
     ) -> Any | None:
         """The value, or ``None`` if there is none; `exists` tells a stored ``None`` from that.
 
-        Every call builds new objects. With *refresh* the item's ttl begins again now.
+        Every call builds new objects. With *refresh* the item's ttl begins again now, except on a
+        read-only database.
         """
         item = await self.get_item(namespace, key, refresh=refresh, connection=connection)
         return None if item is None else item.value
@@ -656,7 +657,8 @@ class Store:
     ) -> dict[Name, StoreItem]:
         """Return the items of the given ``(namespace, key)`` that exist, in the order of *keys*.
 
-        With *refresh* the ttl of each begins again now, as in `get_item`.
+        With *refresh* the ttl of each begins again now, as in `get_item`: nothing is extended on a
+        read-only database.
         """
         wanted = self._places(keys)
         found: dict[Name, StoreItem] = {}

@@ -995,7 +995,8 @@ class Checkpointer(Generic[State]):
     ) -> LazyIterator[CheckpointInfo]:
         """Yield the thread's checkpoints, newest first; with *before*, only those older than it.
 
-        Reads no payload, in pages of 500; a checkpoint deleted meanwhile may be missing.
+        Reads no payload, in pages of 500; a checkpoint that is deleted or replaced meanwhile may be
+        missing.
 
         Args:
             order: ``"position"``: as they were saved. ``"id"``: by their ids, the highest first,
@@ -2999,7 +3000,8 @@ class RetainedCheckpointer(Generic[State]):
     ) -> LazyIterator[CheckpointInfo]:
         """Yield the thread's checkpoints, newest first; with *before*, only those older than it.
 
-        Reads no payload, in pages of 500; a checkpoint deleted meanwhile may be missing.
+        Reads no payload, in pages of 500; a checkpoint that is deleted or replaced meanwhile may be
+        missing.
 
         Args:
             order: ``"position"``: as they were saved. ``"id"``: by their ids, the highest first,
@@ -3603,7 +3605,8 @@ class Store:
     ) -> Any | None:
         """The value, or ``None`` if there is none; `exists` tells a stored ``None`` from that.
 
-        Every call builds new objects. With *refresh* the item's ttl begins again now.
+        Every call builds new objects. With *refresh* the item's ttl begins again now, except on a
+        read-only database.
         """
 
     def get_batch(
@@ -3666,7 +3669,8 @@ class Store:
     ) -> dict[Name, StoreItem]:
         """Return the items of the given ``(namespace, key)`` that exist, in the order of *keys*.
 
-        With *refresh* the ttl of each begins again now, as in `get_item`.
+        With *refresh* the ttl of each begins again now, as in `get_item`: nothing is extended on a
+        read-only database.
         """
 
     def hold(self, keys: Iterable[tuple[Namespace, str]], connection: HostConnection) -> int:

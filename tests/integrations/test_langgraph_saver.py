@@ -26,6 +26,7 @@ from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.func import entrypoint
 from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import BaseModel
 
@@ -538,6 +539,22 @@ async def test_a_listing_without_a_namespace_has_all_of_the_thread_newest_first(
     assert [x.config for x in last] == [made[0]]
     assert len([one async for one in saver.alist(None)]) == 61
     assert [one async for one in saver.alist(thread(), limit=0)] == []
+
+
+async def test_a_search_finds_what_the_functional_api_saves_and_returns(db: Database) -> None:
+    saver = MemalchemySaver(db)
+
+    @entrypoint(checkpointer=saver)
+    async def chat(asked: str, *, previous: Any = None) -> Any:
+        said = [*(previous or []), HumanMessage(asked), AIMessage("In rivers.")]
+        return entrypoint.final(value={"moral": "swim"}, save=said)
+
+    config: Any = {"configurable": {"thread_id": "f"}}
+    for asked in ("Where does the hippopotamus live?", "And the crocodile?"):
+        await chat.ainvoke(asked, config)
+
+    for word in ("hippopotamus", "crocodile", "rivers", "swim"):
+        assert await saver.checkpointer().search(word), word
 
 
 @pytest.mark.parametrize("calls", [8, 40])

@@ -255,8 +255,7 @@ def added_texts(state: Mapping[str, Any], new: Parts, parent: Comparison | None)
             continue
         tagged = encoded[:1] == TAGGED
         if tagged and (place := foreign_msgpack.find_packed_content(encoded)) is not None:
-            # Such keys hold what a framework keeps for itself.
-            if not key.startswith(("~", "__")):
+            if not _is_of_framework(key):
                 found.append(_texts_in(foreign_msgpack.added_packed_texts(encoded, *place, old)))
             continue
         value = unpack(encoded) if tagged else state[key]
@@ -272,6 +271,14 @@ def added_texts(state: Mapping[str, Any], new: Parts, parent: Comparison | None)
             parts = _texts_at(value, encoded, added(changes))
         found.append(_texts_in(parts, tagged=tagged))
     return chain.from_iterable(found)
+
+
+def _is_of_framework(key: str) -> bool:
+    """Return whether a key, of a packed value, holds what a framework keeps for itself.
+
+    What LangGraph's functional API saves and returns is the user's.
+    """
+    return key.startswith(("~", "__")) and key not in ("__previous__", "__end__")
 
 
 def words_of_state(parts: Parts, *, first_too: bool = False) -> frozenset[str]:

@@ -567,3 +567,16 @@ async def test_a_search_by_meaning_says_how_many_items_it_passes_over(db: Databa
         assert await passed_over() is None
     finally:
         unsubscribe()
+
+
+async def test_an_item_that_is_given_no_vectors_of_a_model_has_none_of_it(store: Store) -> None:
+    await store.put(NS, "a", "tea", embedding=[1.0, 0.0])
+    await store.put_embedding(NS, "a", [0.0, 1.0], model="other")
+
+    assert await store.put_embedding(NS, "a", {})
+    assert not await store.put_embedding(NS, "missing", {})
+
+    assert await store.search_by_embedding(NS, [1.0, 0.0]) == []
+    (hit,) = await store.search_by_embedding(NS, [0.0, 1.0], model="other")
+    assert hit.item.key == "a"
+    assert (await verify(store.db)).ok

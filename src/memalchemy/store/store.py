@@ -359,7 +359,7 @@ class Store:
             event.details["vectors"] = len(vectors)
             native = await writes_native_vectors(self.db, vectors, connection, event)
             version = await self.db.run(
-                lambda: write.add_vectors(d, values, vectors, native, expected_version),
+                lambda: write.add_vectors(d, values, name, vectors, native, expected_version),
                 WRITE,
                 connection=connection,
                 event=event,

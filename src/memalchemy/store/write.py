@@ -450,9 +450,14 @@ def _never_at_rest(key: str) -> Conflict:
 
 
 def add_vectors(
-    dialect: Dialect, item: Row, vectors: Sequence[VectorRow], native: bool, expected: int | Unset
+    dialect: Dialect,
+    item: Row,
+    model: str,
+    vectors: Sequence[VectorRow],
+    native: bool,
+    expected: int | Unset,
 ) -> Program[int | None]:
-    """Replace an item's vectors of one model; those of other models stay."""
+    """Replace an item's vectors of one model, by none if there are none; others stay."""
     rows = yield lock_item(dialect), item
     if not rows:
         return None
@@ -460,7 +465,7 @@ def add_vectors(
     if expected is not UNSET and version != expected:
         return version
     of_model = delete_vectors_of_model(dialect, of_field=False)
-    yield of_model, key_of(item) | {"p_model": vectors[0].model}
+    yield of_model, key_of(item) | {"p_model": model}
     change = 0
     if dialect.vectors.counts_changes:
         change = yield from count_change(

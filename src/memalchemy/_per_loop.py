@@ -210,16 +210,32 @@ def close_transport_without_loop(transport: Any, *, is_over: bool) -> None:
     if connected is not None:
         with suppress(OSError):  # the server was faster
             connected.shutdown(socket.SHUT_RDWR)
-    under_tls = getattr(transport, "_ssl_protocol", None)
-    lowest = transport if under_tls is None else under_tls._transport
-    # asyncio has no public way to close the socket of a closed loop; uvloop has closed it.
-    if getattr(lowest, "_call_connection_lost", None) is None:
+    lowest = _lowest(transport)
+    if lowest is None:
         return
     if is_over:
         _close_socket(lowest)
     else:
+        close_transport_with_loop(transport)
+
+
+def close_transport_with_loop(transport: Any) -> None:
+    """Close the socket of an aborted transport at the next step of its loop, or with the loop.
+
+    asyncio closes it at the next step; a loop that is closed before that leaves it open.
+    """
+    lowest = _lowest(transport)
+    if lowest is not None:
         with suppress(RuntimeError):  # it was closed meanwhile
             lowest._loop.call_soon(_CloseWithLoop(lowest), context=Context())
+
+
+def _lowest(transport: Any) -> Any:
+    """Return the transport that has the socket; ``None`` of uvloop's, which closes it by itself."""
+    under_tls = getattr(transport, "_ssl_protocol", None)
+    lowest = transport if under_tls is None else under_tls._transport
+    # asyncio has no public way to close the socket of a closed loop.
+    return None if getattr(lowest, "_call_connection_lost", None) is None else lowest
 
 
 class _CloseWithLoop:

@@ -238,6 +238,27 @@ def test_a_close_that_is_cancelled_anywhere_leaves_nothing(place: Place) -> None
     assert steps
 
 
+def test_a_database_that_is_dropped_in_the_last_step_of_its_loop_leaves_nothing(
+    place: Place,
+) -> None:
+    """As the collector may do it: what that step asks of the loop is never done."""
+    for _ in range(5):
+        given: list[Database] = [Database(place.url)]
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(use(given[0]))
+
+        def end(loop: asyncio.AbstractEventLoop, given: list[Database]) -> None:
+            loop.stop()
+            given.clear()
+
+        loop.call_soon(end, loop, given)
+        loop.run_forever()
+        loop.close()
+        del loop
+        gc.collect()
+        wait_until(lambda: place.held() == 0)
+
+
 @pytest.mark.parametrize("steps", [0, 1, 2, 3])
 def test_a_database_that_is_dropped_beside_a_loop_that_ends_leaves_nothing(
     place: Place, steps: int

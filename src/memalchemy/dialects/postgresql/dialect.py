@@ -32,7 +32,10 @@ from memalchemy.dialects.base import (
 from memalchemy.dialects.postgresql.cluster import Citus
 from memalchemy.dialects.postgresql.column_types import PostgreSQLColumnTypes
 from memalchemy.dialects.postgresql.distributed import is_distributed, use_distribution
-from memalchemy.dialects.postgresql.ended_loops import close_asyncpg_without_loop
+from memalchemy.dialects.postgresql.ended_loops import (
+    close_asyncpg_in_loop,
+    close_asyncpg_without_loop,
+)
 from memalchemy.dialects.postgresql.failures import DATE_STYLE, classify
 from memalchemy.dialects.postgresql.maintenance import PostgreSQLMaintenance
 from memalchemy.dialects.postgresql.row_level_security import PostgreSQLRowLevelSecurity
@@ -209,7 +212,7 @@ class PostgreSQL(Dialect):
 
     def abandon(self, raw: Any) -> bool:
         if hasattr(raw, "terminate"):  # asyncpg
-            raw.terminate()
+            close_asyncpg_in_loop(raw)
         elif self.at_work(raw):
             raw.cancel()  # to close it under a statement crashes psycopg
         else:

@@ -11,7 +11,6 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from contextvars import Context
-from operator import methodcaller
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -39,7 +38,7 @@ def create_loop() -> asyncio.AbstractEventLoop:
 async def create_connection(
     open_: Callable[..., Coroutine[Any, Any, Any]],
     *args: Any,
-    terminate: Callable[[Any], object] = methodcaller("terminate"),
+    terminate: Callable[[Any], object],
     **options: Any,
 ) -> Any:
     """Await a driver's function that opens a connection; a cancelled caller leaves none open.

@@ -216,18 +216,23 @@ def close_transport_without_loop(transport: Any, *, is_over: bool) -> None:
     if is_over:
         _close_socket(lowest)
     else:
-        close_transport_with_loop(transport)
+        _close_with_loop(lowest)
 
 
-def close_transport_with_loop(transport: Any) -> None:
-    """Close the socket of an aborted transport at the next step of its loop, or with the loop.
+def close_transport_in_loop(transport: Any) -> None:
+    """Close a transport of asyncio's at once, in its running loop, even in the loop's last step.
 
-    asyncio closes it at the next step; a loop that is closed before that leaves it open.
+    asyncio closes the socket at the next step. If none comes, it is closed with the loop.
     """
+    transport.abort()
     lowest = _lowest(transport)
     if lowest is not None:
-        with suppress(RuntimeError):  # it was closed meanwhile
-            lowest._loop.call_soon(_CloseWithLoop(lowest), context=Context())
+        _close_with_loop(lowest)
+
+
+def _close_with_loop(lowest: Any) -> None:
+    with suppress(RuntimeError):  # it was closed meanwhile
+        lowest._loop.call_soon(_CloseWithLoop(lowest), context=Context())
 
 
 def _lowest(transport: Any) -> Any:

@@ -322,7 +322,7 @@ def _new_engine(
     if engine is None:
         assert target is not None
         if target.url.drivername == "postgresql+asyncpg":
-            options = _connecting_detached(options)
+            options = _connecting_detached(options, dialect)
         engine = create_async_engine(target.url, **options)
         event.listen(engine.sync_engine, "connect", lambda raw, _: dialect.on_connect(raw))
     guard(engine.sync_engine, dialect)
@@ -334,16 +334,15 @@ def _new_engine(
     )
 
 
-def _connecting_detached(options: dict[str, Any]) -> dict[str, Any]:
+def _connecting_detached(options: dict[str, Any], dialect: Dialect) -> dict[str, Any]:
     """Return the options of an engine of asyncpg's, whose connections keep no caller's context."""
     import asyncpg  # an optional dependency
 
+    connect = partial(_detached.create_connection, terminate=dialect.abandon)
     if "async_creator" in options:
-        return options | {
-            "async_creator": partial(_detached.create_connection, options["async_creator"])
-        }
+        return options | {"async_creator": partial(connect, options["async_creator"])}
     connecting = {
-        "async_creator_fn": partial(_detached.create_connection, asyncpg.connect),
+        "async_creator_fn": partial(connect, asyncpg.connect),
         # asyncpg would forget a prepared statement after 300 seconds, by a timer that keeps the
         # context of the caller who was the first to use it. It keeps the last hundred of them.
         "max_cached_statement_lifetime": 0,

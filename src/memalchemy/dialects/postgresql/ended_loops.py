@@ -5,15 +5,15 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from memalchemy._per_loop import close_transport_with_loop, close_transport_without_loop
+from memalchemy._per_loop import close_transport_in_loop, close_transport_without_loop
 
 
 def close_asyncpg_in_loop(raw: Any) -> None:
     """Close a connection of asyncpg in its running loop, even if this is the loop's last step."""
     transport = raw._transport
-    raw.terminate()
+    raw.terminate()  # sends a farewell
     if transport is not None:
-        close_transport_with_loop(transport)
+        close_transport_in_loop(transport)
 
 
 def close_asyncpg_without_loop(raw: Any, *, is_over: bool) -> None:

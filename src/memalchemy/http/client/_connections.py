@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from memalchemy import _detached
-from memalchemy._per_loop import Pool, close_transport_without_loop
+from memalchemy._per_loop import Pool, close_transport_in_loop, close_transport_without_loop
 from memalchemy.errors import DriverMissing
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _pools_of(client: Any) -> Iterable[Any]:
 
 def abandon(stream: Any) -> None:
     """Close a stream of httpcore's at once, in its running loop."""
-    _transport_of(stream).abort()
+    close_transport_in_loop(_transport_of(stream))
 
 
 def close_without_loop(stream: Any, *, is_over: bool) -> None:

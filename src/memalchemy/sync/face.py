@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 from sqlalchemy import Engine
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from memalchemy.sync.host import HOSTS, Hosted, Transaction
+from memalchemy.sync.host import HOSTS, Hosted, Transaction, runner_of
 from memalchemy.sync.loop import Caller, Held, Loop, Runner, call
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class Face:
         connection = kw.get("connection")
         _check_connection(connection)
         caller = Caller()
-        runner = connection._runner if isinstance(connection, Transaction) else None
+        runner = runner_of(connection)
         result = getattr(self._async, name)(
             *(_to_async(a, caller) for a in args),
             **{k: _to_async(v, caller) for k, v in kw.items()},

@@ -97,6 +97,11 @@ class Savepoint:
         self._transaction._run(self._savepoint.__aexit__(kind, error, trace))
 
 
+def runner_of(connection: Any) -> Runner | None:
+    """Return the runner that a transaction is open on; ``None`` of any other connection."""
+    return connection._runner if isinstance(connection, Transaction) else None
+
+
 HOSTS = (Connection, Session, scoped_session)
 HostConnection = Connection | Session | scoped_session[Any] | Transaction
 

@@ -46,7 +46,7 @@ _OF_GEMINI = {
     "code_execution_result": "result",
     "codeExecutionResult": "result",
 }
-"""Keys of Gemini's blocks for code that it runs, which has no id."""
+"""Keys of Gemini's blocks for code that it runs, which may have no id."""
 
 
 def hosted_parts(block: Any) -> list[Part]:

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from ended_loops import drop_in_last_step
 from garbage import no_collector
 from memalchemy import Checkpointer, Database, Store, ThreadLog, sync
 from servers import Postgres, migrated_database
@@ -241,19 +242,11 @@ def test_a_close_that_is_cancelled_anywhere_leaves_nothing(place: Place) -> None
 def test_a_database_that_is_dropped_in_the_last_step_of_its_loop_leaves_nothing(
     place: Place,
 ) -> None:
-    """As the collector may do it: what that step asks of the loop is never done."""
     for _ in range(5):
-        given: list[Database] = [Database(place.url)]
+        given = [Database(place.url)]
         loop = asyncio.new_event_loop()
         loop.run_until_complete(use(given[0]))
-
-        def end(loop: asyncio.AbstractEventLoop, given: list[Database]) -> None:
-            loop.stop()
-            given.clear()
-
-        loop.call_soon(end, loop, given)
-        loop.run_forever()
-        loop.close()
+        drop_in_last_step(loop, given)
         del loop
         gc.collect()
         wait_until(lambda: place.held() == 0)

@@ -270,21 +270,28 @@ async def store_metadata_values(db: Database) -> None:
         await store.put(("n",), f"i{number:02}", {}, meta)
 
 
+def finder(session: Session, db: Database, row: Any) -> Callable[[Any], list[int]]:
+    """Return a function that returns the numbers of the rows that fulfil a condition."""
+
+    def found(condition: Any) -> list[int]:
+        name = getattr(row, METADATA_ROWS[row])
+        mine = select(name).where(row.tenant == db.tenant, condition)
+        return sorted(int(one[1:]) for one in session.scalars(mine))
+
+    return found
+
+
 @pytest.mark.parametrize("row", METADATA_ROWS)
 async def test_each_condition_on_metadata_means_the_same_on_every_database(
     db: Database, row: Any
 ) -> None:
     await store_metadata_values(db)
-    name = METADATA_ROWS[row]
     wanted = comparable_values(db)
     everywhere = range(len(METADATA_VALUES) + 2)
     with_key = everywhere[:-2]
 
     def work(session: Session) -> None:
-        def found(condition: Any) -> list[int]:
-            mine = select(getattr(row, name)).where(row.tenant == db.tenant, condition)
-            return sorted(int(one[1:]) for one in session.scalars(mine))
-
+        found = finder(session, db, row)
         key = row.meta["key"]
         for value in wanted:
             equal = [n for n in with_key if same(METADATA_VALUES[n], value)]
@@ -317,10 +324,7 @@ async def test_each_value_of_metadata_is_read_alike_on_every_database(
     with_key = range(len(METADATA_VALUES))
 
     def work(session: Session) -> None:
-        def found(condition: Any) -> list[int]:
-            mine = select(getattr(row, name)).where(row.tenant == db.tenant, condition)
-            return sorted(int(one[1:]) for one in session.scalars(mine))
-
+        found = finder(session, db, row)
         key = row.meta["key"]
         of_kind = {"text": (str,), "number": (int, float), "boolean": (bool,)}
         read = {"text": key.as_string(), "number": key.as_float(), "boolean": key.as_boolean()}

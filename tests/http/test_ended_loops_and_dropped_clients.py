@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from callers_in_contexts import REFUSED, in_a_run, in_a_run_of_a_task, is_free
+from ended_loops import drop_in_last_step
 from garbage import freeze_heap, no_collector
 from httpserver import running
 from memalchemy import Database, MemalchemyError, http
@@ -220,19 +221,11 @@ def test_dropped_clients_leave_nothing(base_url: str, name: str, work: Use) -> N
 def test_a_client_that_is_dropped_in_the_last_step_of_its_loop_leaves_nothing(
     base_url: str, name: str
 ) -> None:
-    """As the collector may do it: what that step asks of the loop is never done."""
     for _ in range(5):
         given = [make(http, name, base_url)]
         loop = asyncio.new_event_loop()
         loop.run_until_complete(use(given[0]))
-
-        def end(loop: asyncio.AbstractEventLoop, given: list[Any]) -> None:
-            loop.stop()
-            given.clear()
-
-        loop.call_soon(end, loop, given)
-        loop.run_forever()
-        loop.close()
+        drop_in_last_step(loop, given)
         del loop
         wait_until(lambda: held(base_url) == 0)
 

@@ -48,7 +48,7 @@ class _Held:
     ids: frozenset[str] = frozenset()
     """The ids of messages of the state and of those before it."""
     given: Digests = field(default_factory=Digests)
-    """What the messages say that the run of this state was given."""
+    """The messages that the run of this state was given, by digests of what they say."""
     channels: dict[str, Any] = field(default_factory=dict)
     """Values that the state's framework keeps in the writes of steps and not in states."""
 
@@ -92,7 +92,7 @@ class AddedMessages:
         digests: list[bytes] = []
         added: list[AddedMessage] = []
         counts = Digests()
-        known = before.given.copy()
+        unclaimed = before.given.copy()
         for at, message in enumerate(messages):
             given = None
             if at < len(before.messages) and are_equal(message, before.messages[at]):
@@ -102,17 +102,20 @@ class AddedMessages:
                 digest = _digest(given)
             digests.append(digest)
             counts[digest] += 1
-            if counts[digest] > max(before.seen[digest], self._known[digest]):
-                given = unwrapped(message) if given is None else given
-                if known and known[said := _digest(message_record(given))]:
-                    known[said] -= 1
-                else:
-                    added.append(AddedMessage(at, given, _id_of(given) in before.ids))
+            if counts[digest] <= before.seen[digest]:
+                continue
+            self.found[digest] = max(self.found[digest], counts[digest])
+            if counts[digest] <= self._known[digest]:
+                continue
+            given = unwrapped(message) if given is None else given
+            if unclaimed and unclaimed[said := _digest(message_record(given))]:
+                unclaimed[said] -= 1
+            else:
+                added.append(AddedMessage(at, given, _id_of(given) in before.ids))
         held = _Held(messages, digests, counts, channels=channels)
         held.ids = before.ids | {id_ for one in added if (id_ := _id_of(one.value)) is not None}
         if path and any(path[0] in view.inputs for view in views_of(info.namespace)):
             held.given = Digests(_digest(message_record(unwrapped(one))) for one in messages)
-        self.found |= counts
         self._hold(info, before, held)
         for name in channels:
             channels[name] = merge_writes(

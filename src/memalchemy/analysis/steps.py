@@ -90,12 +90,9 @@ async def find_messages(
     checkpointer = Checkpointer(db, namespace=namespace)
     infos = await _list_checkpoints(checkpointer, thread_id, unreadable)
     added = AddedMessages(infos)
-    for first in range(0, len(infos), BATCH):
-        some = infos[first : first + BATCH]
-        found = await _read_states(checkpointer, some, unreadable)
-        for info in some:
-            if info.checkpoint_id in found:
-                added.read(info, found[info.checkpoint_id])
+    async for info, snapshot in _read_in_batches(checkpointer, infos, unreadable):
+        if snapshot is not None:
+            added.read(info, snapshot)
     return added.found
 
 
@@ -141,26 +138,39 @@ async def _read_checkpoints(
     parents = {info.parent_id for info in infos if info.checkpoint_id in chosen}
     read = [info for info in infos if info.checkpoint_id in chosen | parents]
     added = AddedMessages(read, known)
-    for first in range(0, len(read), BATCH):
-        some = read[first : first + BATCH]
+    async for info, snapshot in _read_in_batches(
+        checkpointer, read, unreadable, with_states=with_messages
+    ):
+        messages = [] if snapshot is None else added.read(info, snapshot)
+        if info.checkpoint_id in chosen and (snapshot is not None or not with_messages):
+            yield Step(
+                info.checkpoint_id,
+                "checkpoint",
+                info.seq,
+                info.parent_id,
+                info.metadata,
+                info.raw_size,
+                info.occurred_at,
+                info.created_at,
+                messages,
+            )
+
+
+async def _read_in_batches(
+    checkpointer: Checkpointer,
+    infos: list[CheckpointInfo],
+    unreadable: Damage,
+    *,
+    with_states: bool = True,
+) -> AsyncIterator[tuple[CheckpointInfo, Snapshot | None]]:
+    """Yield checkpoints with their states; ``None`` of one that cannot be read or is not wanted."""
+    for first in range(0, len(infos), BATCH):
+        some = infos[first : first + BATCH]
         found: Mapping[str, Snapshot] = {}
-        if with_messages:
+        if with_states:
             found = await _read_states(checkpointer, some, unreadable)
         for info in some:
-            snapshot = found.get(info.checkpoint_id)
-            messages = [] if snapshot is None else added.read(info, snapshot)
-            if info.checkpoint_id in chosen and (snapshot is not None or not with_messages):
-                yield Step(
-                    info.checkpoint_id,
-                    "checkpoint",
-                    info.seq,
-                    info.parent_id,
-                    info.metadata,
-                    info.raw_size,
-                    info.occurred_at,
-                    info.created_at,
-                    messages,
-                )
+            yield info, found.get(info.checkpoint_id)
 
 
 async def _read_states(

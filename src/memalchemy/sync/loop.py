@@ -68,13 +68,13 @@ class Caller:
 
 
 class _Operation:
-    """What a thread waits for: whether it has ended."""
+    """Work that a thread waits for, and whether it has ended."""
 
     is_over = False
 
 
 class Held:
-    """What a thread holds of a `Runner`: a call, which ends by itself, or a block (transaction)."""
+    """A hold on a `Runner`: of a call, which ends by itself, or of a block (transaction)."""
 
     runner: Runner
 
@@ -83,7 +83,10 @@ class Held:
         self.is_held = False
 
     def end(self) -> None:
-        """Hold it no longer. Whoever is interrupted in it calls it again."""
+        """Hold it no longer. Whoever is interrupted in it calls it again.
+
+        The signal may come with the call, before any statement that could see to it here.
+        """
         if hasattr(self, "runner"):
             self.runner.release(self)
 

@@ -59,6 +59,8 @@ typer.testing._get_command = functools.cache(typer.testing._get_command)
 # Haystack reports its use to a server, and looks here when it is imported.
 os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
 
+pytest_plugins = ["left_tasks"]
+
 APPLICATION = "ma_application"
 OF_APPLICATION = ("psycopg", "walled")
 """Those on which tests connect as an application does: with a role that has no right to any DDL."""

@@ -164,6 +164,7 @@ STARTS = {
     "ThreadPoolExecutor",
     "create_task",
     "ensure_future",
+    "gather",
     "run_in_executor",
     "call_later",
     "call_at",
@@ -179,6 +180,8 @@ STARTS = {
 HELPER = "_detached.py"
 
 ENDS_WITH_ITS_CALL = {
+    "_together.py: ensure_future": "the caller waits for its end",
+    "_together.py: gather": "the caller waits for the end of all, also when one has failed",
     "analysis/connection.py: Timer": "interrupts the query of the block that starts it",
     "cli/commands/sql.py: Thread": "ends the process",
     "cli/commands/serve.py: Timer": "ends the process",
@@ -187,10 +190,12 @@ ENDS_WITH_ITS_CALL = {
     "database/executors/batching.py: create_task": "a statement, in the context of its first row",
     "database/executors/sqlalchemy.py: ensure_future": "the caller waits for its end",
     "importers/openai_chat.py: create_task": "the caller waits for its end",
+    "importers/openai_chat.py: gather": "waits for the end of what it has cancelled",
     "integrations/langgraph/_batcher.py: create_task": "a batch, in the context of its first call",
     "integrations/openai_agents/_adapter.py: ensure_future": "the caller waits for its end",
     "memory/_background.py: create_task": "runs the caller's own function, in its context",
     "search/indexes.py: ensure_future": "the caller waits for its end",
+    "search/indexes.py: gather": "waits for the end of what it has cancelled",
     "sync/loop.py: ThreadPoolExecutor": "its threads run jobs in the contexts of these",
     "sync/loop.py: create_task": "the caller waits for its end",
 }

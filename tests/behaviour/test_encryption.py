@@ -6,6 +6,7 @@ encryption has.
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
@@ -312,6 +313,7 @@ async def test_a_search_without_a_key_is_an_error_where_there_may_be_something(
     for _ in range(2):
         with pytest.raises(KeyMissing, match="nothing was found"):
             await BLIND[road](blind)
+        assert asyncio.all_tasks() == {asyncio.current_task()}, "a part of the search goes on"
     found = await BLIND[road](blind.for_tenant("never encrypted"))
     assert not (found["hits"] if road == "everything" else found)
 

@@ -310,17 +310,6 @@ def _spoil_attributes(thing: Any, seen: set[int]) -> int:
     return changed
 
 
-async def together(*works: Awaitable[T]) -> list[T]:
-    """Return the results of *works*, which run at once; after an error none of them is running."""
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
 class Interrupted:
     """Awaitable that runs *work* and cancels it where it suspends for the *at*-th time.
 

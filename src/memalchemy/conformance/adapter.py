@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from memalchemy._named_objects import load_object
+from memalchemy._together import together
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.conformance._checks import (
     ALIKE,
@@ -22,7 +23,6 @@ from memalchemy.conformance._checks import (
     run_checks,
     spoil,
     subject_name,
-    together,
 )
 from memalchemy.conformance._databases import Ground
 from memalchemy.conformance._worker import nth_text

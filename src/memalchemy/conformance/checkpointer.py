@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
+from memalchemy._together import together
 from memalchemy.conformance._checks import (
     ALIKE,
     LIFETIME,
@@ -30,7 +31,6 @@ from memalchemy.conformance._checks import (
     run_checks,
     spoil,
     subject_name,
-    together,
 )
 from memalchemy.conformance._databases import on_database
 from memalchemy.conformance.report import Report

@@ -9,6 +9,7 @@ from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from memalchemy._together import together
 from memalchemy.conformance._checks import (
     ALIKE,
     LIFETIME,
@@ -29,7 +30,6 @@ from memalchemy.conformance._checks import (
     run_checks,
     spoil,
     subject_name,
-    together,
 )
 from memalchemy.conformance._databases import on_database
 from memalchemy.conformance.report import Report

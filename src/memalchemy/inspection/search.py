@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
+from memalchemy._together import together
 from memalchemy.checkpoints.found_texts import read_found_texts
 from memalchemy.checkpoints.listing import found_info
 from memalchemy.codec.search_text import joined_texts
@@ -118,7 +119,7 @@ async def search(
         "entry": entries,
         "item": items,
     }
-    found = await asyncio.gather(*(searches[kind]() for kind in KINDS if kind in wanted))
+    found = await together(*(searches[kind]() for kind in KINDS if kind in wanted))
     hits = [hit for some in found for hit in some]
     hits.sort(key=lambda hit: (hit["score"], hit["occurred_at"] or ""), reverse=True)
     return {"hits": hits[:limit]}

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memalchemy._cache import BoundedCache
+from memalchemy._together import together
 from memalchemy.checkpoints import listing
 from memalchemy.contracts import CheckpointInfo
 from memalchemy.database import Database
@@ -190,7 +191,7 @@ class ThreadSummaries:
             read = (
                 self._read_one(head, newest.get(head.log_id), fits, steps) for head, fits in some
             )
-            for (head, fits), summary in zip(some, await asyncio.gather(*read), strict=True):
+            for (head, fits), summary in zip(some, await together(*read), strict=True):
                 found[head.log_id] = summary
                 if fits and steps.left > 0:
                     self._kept.put((head.log_id, head.updated_at), summary)

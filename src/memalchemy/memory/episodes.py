@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
@@ -19,6 +18,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from memalchemy._together import together
 from memalchemy._transactions import transaction_of
 from memalchemy.contracts import (
     Match,
@@ -436,7 +436,7 @@ class EpisodicMemory:
     async def record(self, episode: Episode) -> Episode:
         """Store *episode* with the texts of the metadata functions; return the stored episode."""
         functions = self.metadata_fns.values()
-        texts = await asyncio.gather(
+        texts = await together(
             *(_call_metadata_function(function, episode) for function in functions)
         )
         metadata = episode.metadata | dict(zip(self.metadata_fns, texts, strict=True))

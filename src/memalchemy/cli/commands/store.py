@@ -148,9 +148,8 @@ async def list_items(
 
 
 async def _list_namespaces(ctx: Context, namespace: str | None, limit: int) -> None:
-    import asyncio
-
     from memalchemy import Store
+    from memalchemy._together import together
 
     parent = () if namespace is None else parse_namespace(namespace)
     async with ctx.database(read_only=True) as db:
@@ -160,7 +159,7 @@ async def _list_namespaces(ctx: Context, namespace: str | None, limit: int) -> N
         counts: list[int] = []
         for start in range(0, len(listed), CONCURRENT_COUNTS):
             some = listed[start : start + CONCURRENT_COUNTS]
-            counts += await asyncio.gather(*map(store.count, some))
+            counts += await together(*map(store.count, some))
     rows = list(zip(listed, counts, strict=True))
     if ctx.as_data:
         ctx.terminal.print_data([{"namespace": parts, "items": items} for parts, items in rows])

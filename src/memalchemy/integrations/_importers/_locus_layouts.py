@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
+from memalchemy._together import together
 from memalchemy.contracts import NewItem
 from memalchemy.errors import DatabaseUnreachable, DriverMissing, NotFound
 from memalchemy.importers.foreign_tables import ForeignTables, Row
@@ -326,7 +327,7 @@ class Objects(Place):
     async def threads(self) -> AsyncIterator[StoredThread]:
         """Yield the threads, by id."""
         for thread_id, ids in (await asyncio.to_thread(self._by_thread)).items():
-            times = await asyncio.gather(
+            times = await together(
                 *(asyncio.to_thread(self._saved_at, thread_id, one) for one in ids)
             )
             saved = dict(zip(ids, times, strict=True))

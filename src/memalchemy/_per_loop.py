@@ -236,11 +236,14 @@ def _close_with_loop(lowest: Any) -> None:
 
 
 def _lowest(transport: Any) -> Any:
-    """Return the transport that has the socket; ``None`` of uvloop's, which closes it by itself."""
+    """Return the transport that has an open socket.
+
+    ``None`` if it is closed, or is uvloop's, which closes it by itself.
+    """
     under_tls = getattr(transport, "_ssl_protocol", None)
     lowest = transport if under_tls is None else under_tls._transport
     # asyncio has no public way to close the socket of a closed loop.
-    return None if getattr(lowest, "_call_connection_lost", None) is None else lowest
+    return None if getattr(lowest, "_sock", None) is None else lowest
 
 
 class _CloseWithLoop:

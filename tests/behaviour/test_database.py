@@ -538,10 +538,8 @@ def in_a_thread(work: Callable[[], Coroutine[Any, Any, None]], count: int = 1) -
         raise errors[0]
 
 
-@pytest.mark.filterwarnings("ignore:.*:ResourceWarning")
-@pytest.mark.filterwarnings("ignore:.*:pytest.PytestUnraisableExceptionWarning")
 def test_one_database_serves_several_loops_one_after_another(shared_url: str) -> None:
-    """Also where a loop ends without `Database.close`, which the drivers warn about."""
+    """Also where a loop ends without `Database.close`."""
     db = Database(shared_url, tenant=f"loops-{os.urandom(4).hex()}")
     checkpointer = Checkpointer(db)
 
@@ -600,8 +598,6 @@ async def test_what_is_in_use_while_a_database_is_closed_is_closed_after_it(
     await until(lambda: postgres.execute(open_) == [(0,)])
 
 
-@pytest.mark.filterwarnings("ignore:.*:ResourceWarning")
-@pytest.mark.filterwarnings("ignore:.*:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
 def test_loops_that_ended_without_close_leave_no_connections_on_a_server(
     postgres: Postgres, driver: str

@@ -239,6 +239,33 @@ def test_a_close_that_is_cancelled_anywhere_leaves_nothing(place: Place) -> None
     assert steps
 
 
+@pytest.mark.parametrize("first", ["", "cancelled", "closed", "cancelled and closed"])
+def test_a_loop_that_ends_in_the_middle_of_calls_leaves_nothing(place: Place, first: str) -> None:
+    """Its end cancels them, at any of their steps, and perhaps not for the first time."""
+
+    async def end_after(steps: int) -> bool:
+        db = Database(place.url)
+        await use(db)
+        loads = [asyncio.create_task(Checkpointer(db).load("t")) for _ in range(LOADS)]
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        are_over = all(load.done() for load in loads)
+        if "cancelled" in first:
+            for load in loads:
+                load.cancel()
+            await asyncio.wait(loads, return_when=asyncio.FIRST_COMPLETED)
+        if "closed" in first:
+            await db.close()
+        return are_over
+
+    steps = 0
+    while not asyncio.run(end_after(steps)):
+        steps += 1 + steps // 8
+        gc.collect()
+        wait_until(lambda: place.held() == 0, "an ended loop keeps what it has opened")
+    assert steps
+
+
 def test_a_database_that_is_dropped_in_the_last_step_of_its_loop_leaves_nothing(
     place: Place,
 ) -> None:

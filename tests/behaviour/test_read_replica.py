@@ -608,7 +608,6 @@ async def test_engines_of_the_hosts_serve_both_sides_and_stay_open(
     await reading.dispose()
 
 
-@pytest.mark.filterwarnings("ignore:.*:ResourceWarning")
 @drivers
 def test_one_database_reads_from_its_replica_on_several_loops(
     copy: Standby, name: str, driver: str

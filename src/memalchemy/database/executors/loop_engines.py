@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakSet
@@ -49,8 +49,9 @@ class LoopEngine(Pool):
         while self.kept:
             self.kept.pop().give_back()
         if not self.is_the_hosts:
-            for raw in list(self._opened):
-                close(raw)
+            with ExitStack() as every:  # also when one of them fails
+                for raw in list(self._opened):
+                    every.callback(close, raw)
             self.plain.sync_engine.dispose(close=False)
         _empty_reflection_caches(type(self.plain.dialect))
 

@@ -264,7 +264,7 @@ class SQLAlchemyExecutor(Executor):
                     engine = loop_engine.plain
                     sync = await greenlet_spawn(kind, engine.sync_engine)
                     connection = AsyncConnection(engine, sync)
-                    stack.push_async_exit(connection)
+                    stack.push_async_callback(self._give_back, connection)
             if loop_engine.sole is not None:
                 loop_engine.sole.check_free(connection, self._dialect)
             if not autocommit and connection.sync_connection is not None:
@@ -275,6 +275,22 @@ class SQLAlchemyExecutor(Executor):
                 with translating(self._translate):
                     await _set_mode(connection, **mode)
             yield connection
+
+    async def _give_back(self, connection: AsyncConnection) -> None:
+        """Return a connection to its pool, or close it where the end of the loop forbids to wait.
+
+        SQLAlchemy returns it in a task, which `asyncio.run` cancels with all others, perhaps before
+        it begins.
+        """
+        sync = connection.sync_connection
+        try:
+            await connection.__aexit__(None, None, None)
+        except asyncio.CancelledError:
+            if sync is not None and not sync.closed and not sync.invalidated:
+                raw = sync.connection.driver_connection
+                if self._dialect.abandon(raw):
+                    sync.detach()
+            raise
 
     def _commit_mode(self, connection: AsyncConnection, *, autocommit: bool) -> dict[str, Any]:
         """Return the options to set on a connection, so that it commits as it is asked to."""

@@ -8,6 +8,7 @@ context, and notes them, so that they are closed when a client is dropped or its
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -41,8 +42,9 @@ class Connections(Pool):
 
     def end(self, close: Callable[[Any], object]) -> None:
         self.is_closed = True
-        for stream in list(self._opened):
-            close(stream)
+        with ExitStack() as every:  # also when one of them fails
+            for stream in list(self._opened):
+                every.callback(close, stream)
 
 
 class _Backend:

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import ColumnClause, CompoundSelect, Join, Select, Table, and_, select, true
+from sqlalchemy import ColumnClause, CompoundSelect, Insert, Join, Select, Table, and_, select, true
+from sqlalchemy.dialects.postgresql.dml import OnConflictDoUpdate
 from sqlalchemy.sql.selectable import AliasedReturnsRows, SelectBase
 from stored_edits import SIGNED, table
 
@@ -144,6 +145,10 @@ def _parts(element: Any) -> Iterable[Any]:
         return element.left, element.right, element.onclause
     if isinstance(element, AliasedReturnsRows):
         return (element.element,)
+    if isinstance(element, Insert) and element._post_values_clause is not None:
+        return (*element.get_children(), element._post_values_clause)  # no child before 2.1
+    if isinstance(element, OnConflictDoUpdate):
+        return () if element.update_whereclause is None else (element.update_whereclause,)
     return element.get_children()  # type: ignore[no-any-return]
 
 

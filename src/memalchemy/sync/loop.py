@@ -79,8 +79,9 @@ class Held:
     runner: Runner
 
     def __init__(self, *, calls: int = 0, blocks: int = 0) -> None:
-        self.calls, self.blocks = calls, blocks
-        self.is_held = False
+        self.calls: int = calls
+        self.blocks: int = blocks
+        self.is_held: bool = False
 
     def end(self) -> None:
         """Hold it no longer. Whoever is interrupted in it calls it again.

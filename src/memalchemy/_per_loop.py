@@ -11,8 +11,8 @@ import asyncio
 import os
 import socket
 import weakref
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
 from contextvars import Context
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -187,6 +187,13 @@ def _end_without_loop(
     pool: Pool, loop: asyncio.AbstractEventLoop, close_without_loop: Callable[..., object]
 ) -> None:
     pool.end(partial(close_without_loop, is_over=loop.is_closed()))
+
+
+def close_all(opened: Iterable[Any], close: Callable[[Any], object]) -> None:
+    """Close each of the *opened* connections by *close*, also when one of them fails to close."""
+    with ExitStack() as every:
+        for connection in list(opened):
+            every.callback(close, connection)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

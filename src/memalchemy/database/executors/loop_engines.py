@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakSet
@@ -12,7 +12,7 @@ from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.util import greenlet_spawn
 
-from memalchemy._per_loop import Pool
+from memalchemy._per_loop import Pool, close_all
 from memalchemy.database.connection_lock import SoleConnection
 
 
@@ -49,9 +49,7 @@ class LoopEngine(Pool):
         while self.kept:
             self.kept.pop().give_back()
         if not self.is_the_hosts:
-            with ExitStack() as every:  # also when one of them fails
-                for raw in list(self._opened):
-                    every.callback(close, raw)
+            close_all(self._opened, close)
             self.plain.sync_engine.dispose(close=False)
         _empty_reflection_caches(type(self.plain.dialect))
 

@@ -8,12 +8,16 @@ context, and notes them, so that they are closed when a client is dropped or its
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from memalchemy import _detached
-from memalchemy._per_loop import Pool, close_transport_in_loop, close_transport_without_loop
+from memalchemy._per_loop import (
+    Pool,
+    close_all,
+    close_transport_in_loop,
+    close_transport_without_loop,
+)
 from memalchemy.errors import DriverMissing
 
 if TYPE_CHECKING:
@@ -42,9 +46,7 @@ class Connections(Pool):
 
     def end(self, close: Callable[[Any], object]) -> None:
         self.is_closed = True
-        with ExitStack() as every:  # also when one of them fails
-            for stream in list(self._opened):
-                every.callback(close, stream)
+        close_all(self._opened, close)
 
 
 class _Backend:

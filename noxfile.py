@@ -202,7 +202,7 @@ def postgres(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def rest(session: nox.Session) -> None:
-    """The other tests of a change: pages, parity, packaging, Oracle, HTTP, migrations, the kit."""
+    """The other tests of a change: pages, HTTP, copies, analysis, migrations, packaging, Oracle."""
     _tests(session, EXTRAS, ORACLE_DRIVER, options=ON_BOTH, tests=("--tiers", "ci", SAMPLE))
 
 
@@ -380,7 +380,7 @@ def lowest(session: nox.Session) -> None:
     bounds = _lower_bounds(session)
     # The plugin of the anyio that goes with these warns of names that newer pytests have renamed.
     options = ("-p", "no:anyio", *ON_BOTH)
-    where = (*BEHAVIOUR, "tests/cli", "tests/codec")
+    where = (*BEHAVIOUR, "tests/cli", "tests/codec", "tests/durability")
     _tests(session, LOWEST_EXTRAS, "oracledb", *bounds, options=options, tests=where)
 
 

@@ -28,3 +28,14 @@ def test_every_supported_python_and_server_is_tested() -> None:
     classified = [one.rpartition(" ")[2] for one in project["classifiers"] if "Python :: 3." in one]
     assert classified == pythons
     assert project["requires-python"] == f">={pythons[0]}"
+
+
+def test_the_workflows_name_tests_that_are_there() -> None:
+    named = {
+        path
+        for workflow in WORKFLOWS.glob("*.yml")
+        for path in re.findall(r"\btests/[\w/]+(?:\.\w+)*", workflow.read_text())
+    }
+
+    assert named
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []

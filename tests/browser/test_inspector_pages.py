@@ -83,9 +83,10 @@ VIEWS: dict[str, tuple[str, Any, str]] = {
 }
 
 
-def axe(page: Any) -> list[Any]:
-    """Return what axe-core finds wrong."""
-    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+def axe(page: Any, within: str | None = None) -> list[Any]:
+    """Return what axe-core finds wrong on the page, or within what a selector names."""
+    options = {"resultTypes": ["violations"]}
+    found = Axe().run(page, within, options).response["violations"]
     return [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found]
 
 
@@ -99,14 +100,21 @@ def texts(page: Any, selector: str) -> list[str]:
 
 @pytest.mark.parametrize("name", VIEWS)
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(visit: Open, name: str, theme: str, pictures: Path | None) -> None:
+def test_a_view_has_a_heading_and_landmarks_and_axe_finds_nothing(
+    visit: Open, name: str, theme: str, pictures: Path | None
+) -> None:
     opened = visit(theme)
     view, parameters, ready = VIEWS[name]
     opened.open(view, parameters, ready=ready)
+    page = opened.page
     if pictures:
-        opened.page.screenshot(path=pictures / f"{name}-{theme}.png")
+        page.screenshot(path=pictures / f"{name}-{theme}.png")
 
-    assert axe(opened.page) == []
+    assert page.locator("h1").count() == 1
+    assert page.locator("main").count() == 1
+    assert page.get_by_role("navigation", name="Main").count() == 1
+    assert page.title().endswith("memalchemy")
+    assert axe(page) == []
 
 
 @pytest.mark.parametrize("name", VIEWS)
@@ -125,18 +133,6 @@ def test_axe_finds_nothing_and_nothing_is_cut_off_on_a_screen_of_400_pixels(
 
     assert max(wider) <= 0
     assert axe(opened.page) == []
-
-
-def test_every_view_has_a_heading_and_landmarks(visit: Open) -> None:
-    opened = visit()
-    for view, parameters, ready in VIEWS.values():
-        opened.open(view, parameters, ready=ready)
-        page = opened.page
-
-        assert page.locator("h1").count() == 1
-        assert page.locator("main").count() == 1
-        assert page.get_by_role("navigation", name="Main").count() == 1
-        assert page.title().endswith("memalchemy")
 
 
 # --- Threads ------------------------------------------------------------------------------------
@@ -407,45 +403,37 @@ def test_the_timeline_has_nodes_tools_and_times(visit: Open) -> None:
     assert page.locator(".step .badge.bad").inner_text() == "1 error"
 
 
-def test_every_command_of_a_view_is_copied_and_every_file_is_saved(visit: Open) -> None:
-    opened = visit()
-    page = opened.page
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    for view in VIEWS:
-        opened.open(*VIEWS[view][:2], ready=VIEWS[view][2])
-        page.locator(".menu-button").click()
-        for line in page.locator(".menu-row").all():
-            line.get_by_role("button").click()
-            copied = page.evaluate("navigator.clipboard.readText()")
-            assert copied == line.locator(".menu-code").inner_text()
-            assert shlex.split(copied)[:3] == ["memalchemy", "--db", opened.server.database]
-        assert axe(page) == []
-        for button in page.locator(".menu-panel > .button").all():
-            with page.expect_download() as saved:
-                button.click()
-            assert Path(saved.value.path()).stat().st_size > 20
-        page.keyboard.press("Escape")
-
-
 COMMANDS = (
     *("threads", "history", "show", "diff", "tail", "store", "search", "stats"),
     *("sql", "usage", "messages", "tools"),
 )
 
 
-def test_the_commands_that_a_view_shows_run(visit: Open) -> None:
+def test_the_menu_of_every_view_copies_commands_that_run_and_saves_files(visit: Open) -> None:
     opened = visit()
-    shown: set[str] = set()
+    page = opened.page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    commands: set[str] = set()
     for view, parameters, ready in [
         *VIEWS.values(),
         *(("thread", thread(name), ".message") for name in HOSTILE_IDS),
     ]:
         opened.open(view, parameters, ready=ready)
-        if opened.page.locator(".menu-button").count():
-            opened.page.locator(".menu-button").click()
-            shown |= set(texts(opened.page, ".menu-code"))
-    words = {line: words_of_bash(line.replace(" --follow", "")) for line in shown}
-    run = [line for line in shown if words[line][3] in COMMANDS]
+        page.locator(".menu-button").click()
+        for line in page.locator(".menu-row").all():
+            line.get_by_role("button").click()
+            copied = page.evaluate("navigator.clipboard.readText()")
+            assert copied == line.locator(".menu-code").inner_text()
+            assert shlex.split(copied)[:3] == ["memalchemy", "--db", opened.server.database]
+            commands.add(copied)
+        assert axe(page, ".menu-panel") == []
+        for button in page.locator(".menu-panel > .button").all():
+            with page.expect_download() as saved:
+                button.click()
+            assert Path(saved.value.path()).stat().st_size > 20
+        page.keyboard.press("Escape")
+    words = {line: words_of_bash(line.replace(" --follow", "")) for line in commands}
+    run = [line for line in commands if words[line][3] in COMMANDS]
     said = dict(zip(run, failures([words[line] for line in run]), strict=True))
 
     assert len(run) > 12

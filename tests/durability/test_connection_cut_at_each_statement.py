@@ -19,8 +19,7 @@ import pytest
 from proxy import Proxy
 from sqlalchemy import Connection
 
-from memalchemy import Checkpointer, Database, DatabaseUnreachable, Retention
-from memalchemy.database import backend
+from memalchemy import Checkpointer, Database, DatabaseUnreachable, Retention, _retry
 from rows import copy_logs, logs_of
 from servers import Postgres
 
@@ -200,7 +199,7 @@ async def bench(
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Bench]:
     # How long it waits before another attempt is not what is tested here.
-    monkeypatch.setattr(backend, "random", SimpleNamespace(uniform=lambda low, high: 0.0))
+    monkeypatch.setattr(_retry, "random", SimpleNamespace(uniform=lambda low, high: 0.0))
     async with (
         Database(network.url(name, driver=driver), connect_timeout=5) as through,
         Database(postgres.url(name), migrate="off") as direct,

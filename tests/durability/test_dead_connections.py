@@ -10,7 +10,8 @@ from uuid import uuid4
 
 import pytest
 import sqlalchemy
-from sqlalchemy import text
+from sqlalchemy import event, text
+from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from memalchemy import Database, MemalchemyError, Store
@@ -238,3 +239,18 @@ async def test_a_session_that_lost_its_prepared_statements_is_given_up(
         await raw.set_autocommit(False)
     for _ in range(3):
         await (use_inside() if inside else use())
+
+
+async def test_a_pool_that_finds_only_dead_connections_has_not_reached_the_server(
+    postgres: Postgres,
+) -> None:
+    """SQLAlchemy tries two, and says that it is closed."""
+    engine = create_async_engine(postgres.url("postgres", driver="asyncpg"))
+
+    def is_dead(*_: object) -> None:
+        raise DisconnectionError
+
+    event.listen(engine.sync_engine, "checkout", is_dead)
+    with pytest.raises(DatabaseUnreachable, match="cannot reach"):
+        await Database(engine).health()
+    await engine.dispose()

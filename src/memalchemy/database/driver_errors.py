@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, InvalidRequestError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from memalchemy import migrate
@@ -126,7 +126,9 @@ def _failure_here(
 ) -> Failure:
     """Return what a dialect's *failure* means to a caller who was *connecting*, or was not."""
     is_refusal = failure is Failure.OTHER and code is not None
-    if connecting and (is_refusal or failure is Failure.DISCONNECTED):
+    # SQLAlchemy's pool has found one dead connection after the other, new ones among them.
+    has_given_up = isinstance(error, InvalidRequestError)
+    if connecting and (is_refusal or has_given_up or failure is Failure.DISCONNECTED):
         return Failure.UNREACHABLE
     if isinstance(original(error), TimeoutError) and not connecting:
         return Failure.BUSY

@@ -41,7 +41,9 @@ class LoopEngine(Pool):
             def connected(_: Any, record: Any) -> None:
                 opened.add(record.driver_connection)
 
-            event.listen(self.plain.sync_engine, "connect", connected)
+            # First: SQLAlchemy asks a connection some things by such listeners, and before 2.0.54
+            # it forgets one, open, where that is cancelled.
+            event.listen(self.plain.sync_engine, "connect", connected, insert=True)
 
     def end(self, close: Callable[[Any], object]) -> None:
         """Close every connection at once by *close*, which does not wait. Nobody uses them."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -80,12 +81,20 @@ class AioSQLiteConnection(aiosqlite.Connection):
         try:
             await self
         except BaseException:
-            self._opening.give_up()
+            self.abandon()
             raise
         if self._opening.error is not None:
             await self.close()
             raise self._opening.error
         return self
+
+    def abandon(self) -> None:
+        """Close it and end its thread without waiting for either, also while it opens."""
+        self._opening.give_up()
+        if isinstance(self, threading.Thread):  # before 0.22
+            self._stop_running()  # type: ignore[attr-defined]
+        else:
+            self.stop()
 
     @staticmethod
     def usable_below(connection: AsyncConnection) -> AioSQLiteConnection | None:

@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
@@ -87,6 +87,8 @@ class SQLiteExecutor(Executor):
         self._opened: forks.FileId | None = None
         """The file that was opened first, by which the others are held to be the same."""
         self._transaction_engine: AsyncEngine | None = None
+        self._opened_by: dict[asyncio.Task[Any] | None, AioSQLiteConnection] = {}
+        """By task, what has been opened and SQLAlchemy has not handed over yet."""
         self._lock = threading.Lock()
         self._closing = threading.RLock()
         self.writer: Writer = Writer(
@@ -133,18 +135,19 @@ class SQLiteExecutor(Executor):
         try:
             await asyncio.wrap_future(lease.granted)
             _leases.set(
-                (*(held for held in _leases.get() if not held[1].is_over), (id(self), lease))
+                (*(asked for asked in _leases.get() if asked[1].is_held), (id(self), lease))
             )
             # The engine is kept for its compiled-SQL cache.
             if self._transaction_engine is None:
                 self._transaction_engine = self._async_engine(read_only=False)
-            async with self._transaction_engine.connect() as connection:
+            async with self._connected(self._transaction_engine) as connection:
                 # Closing it gives the lease back, in its own thread, which no cancellation reaches.
                 raw = AioSQLiteConnection.below(connection).sqlite_connection
                 raw.give_back = lease.give_back
                 closing_returns_lease = True
                 yield connection
         finally:
+            lease.is_left = True  # a block whose end is cancelled is left before it is closed
             if not closing_returns_lease:
                 lease.give_back()
 
@@ -158,7 +161,7 @@ class SQLiteExecutor(Executor):
             async with self.transaction() as connection:
                 yield connection
             return
-        async with self._async_engine(read_only=True).connect() as connection:
+        async with self._connected(self._async_engine(read_only=True)) as connection:
             raw = AioSQLiteConnection.below(connection).sqlite_connection
             try:
                 yield connection
@@ -236,7 +239,7 @@ class SQLiteExecutor(Executor):
     @property
     def holds_writer(self) -> bool:
         """True while an open transaction of the running task holds the writer."""
-        return any(owner == id(self) and not lease.is_over for owner, lease in _leases.get())
+        return any(owner == id(self) and lease.is_held for owner, lease in _leases.get())
 
     def _refuse_while_held(self) -> None:
         """Refuse to wait for the writer in a task that holds it, which would last for ever."""
@@ -368,9 +371,29 @@ class SQLiteExecutor(Executor):
         finally:
             engine.dispose()
 
+    @asynccontextmanager
+    async def _connected(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+        """Connect for the block.
+
+        SQLAlchemy first asks a new connection some things; cancelled there, it forgets it, open.
+        """
+        task, connection = asyncio.current_task(), engine.connect()
+        try:
+            await connection.start()
+        except BaseException:
+            if task in self._opened_by:
+                self._opened_by[task].abandon()
+            raise
+        finally:
+            self._opened_by.pop(task, None)
+        async with AsyncExitStack() as stack:
+            stack.push_async_exit(connection)
+            yield connection
+
     def _async_engine(self, *, read_only: bool) -> AsyncEngine:
         """Return an engine that opens a connection each time and keeps none."""
         own = weakref.ref(self)  # a cycle of references would delay the end of the database
+        opened_by = self._opened_by
 
         def open_(loop_thread: int) -> Any:
             executor = own()
@@ -383,7 +406,9 @@ class SQLiteExecutor(Executor):
 
         async def create(*args: Any, **kw: Any) -> aiosqlite.Connection:
             opening = partial(open_, threading.get_ident())
-            return await AioSQLiteConnection(opening, iter_chunk_size=64).opened()
+            connection = await AioSQLiteConnection(opening, iter_chunk_size=64).opened()
+            opened_by[asyncio.current_task()] = connection
+            return connection
 
         engine = create_async_engine(
             "sqlite+aiosqlite://",

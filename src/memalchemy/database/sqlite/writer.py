@@ -38,11 +38,14 @@ class WriterLease:
     """A place in the writer's queue, held by a transaction on a connection of its own."""
 
     granted: Future[None] = field(default_factory=Future)
+    is_left: bool = False
+    """The transaction's block has ended. Its connection may still have to be closed."""
     _returned: threading.Event = field(default_factory=threading.Event)
 
     @property
-    def is_over(self) -> bool:
-        return self._returned.is_set()
+    def is_held(self) -> bool:
+        """True while who has it would wait for the writer in vain."""
+        return not self.is_left and not self._returned.is_set()
 
     def give_back(self) -> None:
         self._returned.set()

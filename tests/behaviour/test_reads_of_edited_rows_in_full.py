@@ -31,7 +31,7 @@ from memalchemy.protection import signed_reads
 pytestmark = [pytest.mark.own_signing_keys, pytest.mark.own_keys]
 
 KEY = generate_key()
-KEPT = {("removed entry", "Inspector.thread")}
+KEPT = {("removed entry", "Inspector.thread"), ("removed entry", "Inspector.threads")}
 """An inspector shows the summary that it keeps of a log while the head says that nothing came."""
 
 

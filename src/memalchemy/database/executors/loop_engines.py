@@ -41,8 +41,8 @@ class LoopEngine(Pool):
             def connected(_: Any, record: Any) -> None:
                 opened.add(record.driver_connection)
 
-            # First: SQLAlchemy asks a connection some things by such listeners, and before 2.0.54
-            # it forgets one, open, where that is cancelled.
+            # First: SQLAlchemy asks a connection some things by such listeners, and earlier
+            # releases of 2.0 forget one, open, where that is cancelled.
             event.listen(self.plain.sync_engine, "connect", connected, insert=True)
 
     def end(self, close: Callable[[Any], object]) -> None:

@@ -91,7 +91,8 @@ class AioSQLiteConnection(aiosqlite.Connection):
     def abandon(self) -> None:
         """Close it and end its thread without waiting for either, also while it opens."""
         self._opening.give_up()
-        if isinstance(self, threading.Thread):  # before 0.22
+        if isinstance(self, threading.Thread):
+            # Before 0.22, of which the type checker does not know, there is no `stop`.
             self._stop_running()  # type: ignore[attr-defined]
         else:
             self.stop()

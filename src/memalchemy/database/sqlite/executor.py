@@ -377,17 +377,16 @@ class SQLiteExecutor(Executor):
 
         SQLAlchemy first asks a new connection some things; cancelled there, it forgets it, open.
         """
-        task, connection = asyncio.current_task(), engine.connect()
-        try:
-            await connection.start()
-        except BaseException:
-            if task in self._opened_by:
-                self._opened_by[task].abandon()
-            raise
-        finally:
-            self._opened_by.pop(task, None)
+        task = asyncio.current_task()
         async with AsyncExitStack() as stack:
-            stack.push_async_exit(connection)
+            try:
+                connection = await stack.enter_async_context(engine.connect())
+            except BaseException:
+                if task in self._opened_by:
+                    self._opened_by[task].abandon()
+                raise
+            finally:
+                self._opened_by.pop(task, None)
             yield connection
 
     def _async_engine(self, *, read_only: bool) -> AsyncEngine:

@@ -81,14 +81,14 @@ class AioSQLiteConnection(aiosqlite.Connection):
         try:
             await self
         except BaseException:
-            self.abandon()
+            self._abandon()
             raise
         if self._opening.error is not None:
             await self.close()
             raise self._opening.error
         return self
 
-    def abandon(self) -> None:
+    def _abandon(self) -> None:
         """Close it and end its thread without waiting for either, also while it opens."""
         self._opening.give_up()
         if isinstance(self, threading.Thread):

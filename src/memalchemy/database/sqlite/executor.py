@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
@@ -87,8 +87,6 @@ class SQLiteExecutor(Executor):
         self._opened: forks.FileId | None = None
         """The file that was opened first, by which the others are held to be the same."""
         self._transaction_engine: AsyncEngine | None = None
-        self._opened_by: dict[asyncio.Task[Any] | None, AioSQLiteConnection] = {}
-        """By task, what has been opened and SQLAlchemy has not handed over yet."""
         self._lock = threading.Lock()
         self._closing = threading.RLock()
         self.writer: Writer = Writer(
@@ -140,7 +138,7 @@ class SQLiteExecutor(Executor):
             # The engine is kept for its compiled-SQL cache.
             if self._transaction_engine is None:
                 self._transaction_engine = self._async_engine(read_only=False)
-            async with self._connected(self._transaction_engine) as connection:
+            async with self._transaction_engine.connect() as connection:
                 # Closing it gives the lease back, in its own thread, which no cancellation reaches.
                 raw = AioSQLiteConnection.below(connection).sqlite_connection
                 raw.give_back = lease.give_back
@@ -161,7 +159,7 @@ class SQLiteExecutor(Executor):
             async with self.transaction() as connection:
                 yield connection
             return
-        async with self._connected(self._async_engine(read_only=True)) as connection:
+        async with self._async_engine(read_only=True).connect() as connection:
             raw = AioSQLiteConnection.below(connection).sqlite_connection
             try:
                 yield connection
@@ -371,28 +369,9 @@ class SQLiteExecutor(Executor):
         finally:
             engine.dispose()
 
-    @asynccontextmanager
-    async def _connected(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-        """Connect for the block.
-
-        SQLAlchemy first asks a new connection some things; cancelled there, it forgets it, open.
-        """
-        task = asyncio.current_task()
-        async with AsyncExitStack() as stack:
-            try:
-                connection = await stack.enter_async_context(engine.connect())
-            except BaseException:
-                if task in self._opened_by:
-                    self._opened_by[task].abandon()
-                raise
-            finally:
-                self._opened_by.pop(task, None)
-            yield connection
-
     def _async_engine(self, *, read_only: bool) -> AsyncEngine:
         """Return an engine that opens a connection each time and keeps none."""
         own = weakref.ref(self)  # a cycle of references would delay the end of the database
-        opened_by = self._opened_by
 
         def open_(loop_thread: int) -> Any:
             executor = own()
@@ -405,9 +384,7 @@ class SQLiteExecutor(Executor):
 
         async def create(*args: Any, **kw: Any) -> aiosqlite.Connection:
             opening = partial(open_, threading.get_ident())
-            connection = await AioSQLiteConnection(opening, iter_chunk_size=64).opened()
-            opened_by[asyncio.current_task()] = connection
-            return connection
+            return await AioSQLiteConnection(opening, iter_chunk_size=64).opened()
 
         engine = create_async_engine(
             "sqlite+aiosqlite://",

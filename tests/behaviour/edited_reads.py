@@ -70,6 +70,11 @@ ONLY_ON: dict[Pair, str] = {
 }
 """Pairs of which one database alone believes the edit; the other finds the row in its own index."""
 
+KEPT = {("removed entry", "Inspector.thread"), ("removed entry", "Inspector.threads")}
+"""Pairs that a process in the middle of its work believes, besides: an inspector shows the summary
+that it keeps of a log while the head says that nothing came.
+"""
+
 
 async def edits_in(db: Database, name: str, most: int | None) -> list[Stored]:
     """Return the edits of a table; of each column, and of each kind of row, at most *most*."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 from edited_reads import (
+    KEPT,
     OF_LONG_LOGS,
     Outcomes,
     believed,
@@ -31,8 +32,6 @@ from memalchemy.protection import signed_reads
 pytestmark = [pytest.mark.own_signing_keys, pytest.mark.own_keys]
 
 KEY = generate_key()
-KEPT = {("removed entry", "Inspector.thread"), ("removed entry", "Inspector.threads")}
-"""An inspector shows the summary that it keeps of a log while the head says that nothing came."""
 
 
 @pytest.fixture

@@ -196,7 +196,6 @@ def visit(chromium: Browser, server: Server) -> Iterator[Callable[..., Visit]]:
     visits: list[Visit] = []
 
     def opened(
-        theme: str = "light",
         size: tuple[int, int] = WIDE,
         *,
         signed_in: bool = True,
@@ -204,9 +203,7 @@ def visit(chromium: Browser, server: Server) -> Iterator[Callable[..., Visit]]:
         **more: Any,
     ) -> Visit:
         width, height = size
-        context = chromium.new_context(
-            viewport={"width": width, "height": height}, color_scheme=theme, **more
-        )
+        context = chromium.new_context(viewport={"width": width, "height": height}, **more)
         context.add_init_script(WATCH)
         page = context.new_page()
         page.set_default_timeout(1000 * A_WHILE)

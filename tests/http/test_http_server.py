@@ -674,6 +674,7 @@ def test_serve_refuses_invalid_options(tmp_path: Path, monkeypatch: pytest.Monke
         assert "Traceback" not in refused.stderr
 
 
+@pytest.mark.usefixtures("lasting")
 @pytest.mark.own_signing_keys
 async def test_a_server_without_the_tenants_key_says_so_and_is_not_asked_again(
     database_url: str, caplog: pytest.LogCaptureFixture

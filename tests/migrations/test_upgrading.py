@@ -55,6 +55,7 @@ async def test_current_and_check_of_an_empty_database_write_nothing(database_url
         assert await db.run_sync(tables) == set()
 
 
+@pytest.mark.usefixtures("lasting")
 @pytest.mark.parametrize("read_only", [False, True])
 async def test_langgraphs_tables_are_recognised(database_url: str, read_only: bool) -> None:
     async with Database(database_url, migrate="off") as db:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from memalchemy.dialects import DIALECTS, TEXT_INDEXES, Dialect
 
 CAPABILITIES: dict[str, Callable[[Dialect], bool]] = {
+    "a SQLAlchemy dialect of its own": lambda d: DIALECTS.on(d.sqlalchemy_name) == (d,),
     "an index of fields": lambda d: d.text.indexes_fields,
     "examined text indexes": lambda d: all(
         d.text.unindexed_rows(index) is not None for index in TEXT_INDEXES

@@ -226,10 +226,10 @@ class Statements:
         """Return the condition that a key of ``table.meta`` has a value of *kind*.
 
         *kind* is ``text``, ``number``, ``true``, ``false``, ``null`` or ``container``; or ``any``,
-        for a key with any value, null included. Numbers compare as numbers; true is not 1. Where
-        JSON is text, it is as the engine's serialiser spells it, which is `json.dumps` unless the
-        host says otherwise, with the keys of objects in order. The binds are those of
-        `json_equals_binds`.
+        for a key with any value, null included. Numbers compare as numbers, within containers too;
+        true is not 1. Where JSON is text, it is as the engine's serialiser spells it, which is
+        `json.dumps` unless the host says otherwise, with the keys of objects in order. The binds
+        are those of `json_equals_binds`.
         """
         raise NotImplementedError
 

@@ -22,6 +22,7 @@ from sqlalchemy import (
     FromClause,
     Integer,
     LargeBinary,
+    Select,
     String,
     Table,
     bindparam,
@@ -102,12 +103,13 @@ class ToyStatements(Statements):
         if kind in ("text", "number"):
             conditions.append(each.c.value == bindparam("match_value"))
         elif kind == "container":
-            conditions.append(each.c.value == func.json(bindparam("match_value")))
+            stored, wanted = _nodes_of(each.c.value), _nodes_of(bindparam("match_value"))
+            conditions += [~stored.except_(wanted).exists(), ~wanted.except_(stored).exists()]
         return select(literal_column("1")).select_from(each).where(*conditions).exists()
 
     def json_equals_binds(self, key: str, value: Any, kind: str) -> dict[str, Any]:
-        if kind == "container":  # as SQLAlchemy's serialiser spells it, with sorted keys
-            value = json.dumps(value, sort_keys=True)
+        if kind == "container":
+            value = json.dumps(value)
         return {"match_key": key} | ({"match_value": value} if kind in _COMPARED else {})
 
     def json_is_object(self, column: ColumnElement[Any]) -> ColumnElement[int]:
@@ -119,6 +121,13 @@ class ToyStatements(Statements):
     def byte_length(self, value: ColumnElement[Any]) -> ColumnElement[int]:
         of_bytes = isinstance(value.type, LargeBinary)
         return func.length(value if of_bytes else cast(value, LargeBinary))
+
+
+def _nodes_of(container: ColumnElement[Any]) -> Select[Any]:
+    """Select what tells a container of JSON from others; SQLite has two types for its numbers."""
+    tree = func.json_tree(container).table_valued("path", "key", "type", "atom")
+    kind = func.replace(tree.c.type, literal_column("'integer'"), literal_column("'real'"))
+    return select(tree.c.path, tree.c.key, kind, tree.c.atom)
 
 
 _COMPARED = ("text", "number", "container")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -91,11 +90,11 @@ class AioSQLiteConnection(aiosqlite.Connection):
     def _abandon(self) -> None:
         """Close it and end its thread without waiting for either, also while it opens."""
         self._opening.give_up()
-        if isinstance(self, threading.Thread):
-            # Before 0.22, of which the type checker does not know, there is no `stop`.
-            self._stop_running()  # type: ignore[attr-defined]
-        else:
-            self.stop()
+        own: Any = self
+        if hasattr(own, "stop"):
+            own.stop()
+        else:  # aiosqlite before 0.22, whose class is a thread
+            own._stop_running()
 
     @staticmethod
     def usable_below(connection: AsyncConnection) -> AioSQLiteConnection | None:

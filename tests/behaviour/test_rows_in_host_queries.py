@@ -166,10 +166,8 @@ METADATA_ROWS: dict[Any, str] = {
     StoreItemRow: "key",
 }
 OF_ITS_OWN = pytest.mark.needs("a SQLAlchemy dialect of its own")
-ROWS_WITH_METADATA = [
-    ThreadRow,
-    pytest.param(CheckpointRow, marks=OF_ITS_OWN),  # whose conditions ask an index, too
-    StoreItemRow,
+ROWS_WITH_METADATA = [  # conditions on that of checkpoints ask an index, too
+    pytest.param(row, marks=[OF_ITS_OWN] if row is CheckpointRow else []) for row in METADATA_ROWS
 ]
 
 

@@ -40,7 +40,7 @@ FOREIGN = {
         "aiosqlite: a whole program runs in the connection's thread"
     ),
     ("database/sqlite/aiosqlite_connection.py", "_stop_running"): (
-        "aiosqlite before 0.22: the thread of a connection whose opening was cancelled ends"
+        "aiosqlite before 0.22.1: the thread of a connection whose opening was cancelled ends"
     ),
     ("database/sqlite/aiosqlite_connection.py", "_trans_context_manager"): (
         "SQLAlchemy: the block of a savepoint that was ended inside it"

@@ -41,9 +41,7 @@ class LoopEngine(Pool):
             def connected(_: Any, record: Any) -> None:
                 opened.add(record.driver_connection)
 
-            # First: SQLAlchemy asks a connection some things by such listeners, and earlier
-            # releases of 2.0 forget one, open, where that is cancelled.
-            event.listen(self.plain.sync_engine, "connect", connected, insert=True)
+            event.listen(self.plain.sync_engine, "connect", connected)
 
     def end(self, close: Callable[[Any], object]) -> None:
         """Close every connection at once by *close*, which does not wait. Nobody uses them."""

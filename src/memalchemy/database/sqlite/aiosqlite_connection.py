@@ -93,7 +93,7 @@ class AioSQLiteConnection(aiosqlite.Connection):
         own: Any = self
         if hasattr(own, "stop"):
             own.stop()
-        else:  # aiosqlite before 0.22, whose class is a thread
+        else:  # aiosqlite before 0.22.1
             own._stop_running()
 
     @staticmethod

@@ -12,8 +12,11 @@ import threading
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 T = TypeVar("T")
+
+_created_loops: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
 
 def create_task(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -32,7 +35,14 @@ def create_loop() -> asyncio.AbstractEventLoop:
 
     A loop keeps the context in which it was made: that of the reader of its wake-up socket.
     """
-    return Context().run(asyncio.SelectorEventLoop)
+    loop = Context().run(asyncio.SelectorEventLoop)
+    _created_loops.add(loop)
+    return loop
+
+
+def runs_in_created_loop() -> bool:
+    """Return whether the running loop is one of `create_loop`'s, in which no host runs anything."""
+    return asyncio.get_running_loop() in _created_loops
 
 
 async def create_connection(

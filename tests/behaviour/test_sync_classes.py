@@ -6,6 +6,7 @@ That they do what the asynchronous ones do is shown by the rest of this suite wi
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
@@ -20,8 +21,11 @@ from uuid import uuid4
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import StaticPool
 
 import memalchemy
+from host_urls import async_url
 from memalchemy import Conflict, MemalchemyError, events, sync
 from memalchemy.checkpoints import checkpointer as checkpointer_module
 from memalchemy.schema import ThreadRow
@@ -186,6 +190,35 @@ def test_a_database_that_is_dropped_takes_its_thread_and_connections_along(
     del checkpointer
 
     wait_until(lambda: gc.collect() >= 0 and not set(threading.enumerate()) - before)
+
+
+@pytest.mark.parametrize("ends", ["closed", "dropped", "closed in a transaction"])
+def test_the_hosts_engine_keeps_no_connection_of_a_loop_that_has_ended(
+    database_url: str, ends: str
+) -> None:
+    """A driver's connection serves the loop that opened it, and nobody else can close it."""
+    engine = create_async_engine(async_url(database_url))
+    for step in range(3):
+        db = Database(engine, tenant="acme")
+        db.migrate()
+        checkpointer = Checkpointer(db)
+        with contextlib.ExitStack() as block:
+            if ends == "closed in a transaction" and not db.dialect.single_writer:
+                tx = block.enter_context(db.transaction())
+                checkpointer.save({"n": step}, "thread", f"c{step}", connection=tx)
+                db.close()
+            else:
+                checkpointer.save({"n": step}, "thread", f"c{step}")
+        if ends == "closed":
+            db.close()
+        del db, checkpointer
+        gc.collect()
+        wait_until(lambda: not loop_threads())
+
+    assert isinstance(engine.pool, StaticPool) or engine.pool.checkedin() == 0
+    with Database(engine, tenant="acme") as db:
+        assert Checkpointer(db).list_checkpoints("thread") == ["c2", "c1", "c0"]
+    asyncio.run(engine.dispose())
 
 
 async def test_it_works_inside_a_running_loop(shared_url: str) -> None:

@@ -24,7 +24,9 @@ class LoopEngine(Pool):
     sole: SoleConnection | None
     """For an engine of the host's with one connection for all, such as SQLite's in memory."""
     is_the_hosts: bool
-    """The host made the engine, and disposes of it."""
+    """The host made the engine."""
+    is_disposed_of_by_the_host: bool
+    """The host disposes of it: its loop can use the connections."""
     kept: list[Any] = field(default_factory=list)
     """Connections that are out of the pool, and in no use; see `executors.asyncpg`."""
     keeps: int = 0
@@ -83,7 +85,7 @@ class LoopEngine(Pool):
 
     async def dispose(self) -> None:
         await self.give_up_kept()
-        if not self.is_the_hosts:
+        if not self.is_disposed_of_by_the_host:
             await self.plain.dispose()
         _empty_reflection_caches(type(self.plain.dialect))
 

@@ -151,8 +151,11 @@ class SQLAlchemyExecutor(Executor):
         return self.transaction(self._dialect.snapshot_isolation)
 
     async def close(self, *, in_thread: bool = True) -> None:
-        """Close the running loop's connections, and those of loops that have ended."""
-        if self._host_engine is None:
+        """Close the running loop's connections, and those of loops that have ended.
+
+        An engine of the host's keeps those that a loop of the host's can use.
+        """
+        if not _is_disposed_of_by_the_host(self._host_engine):
             await self._engines.close()
 
     def checked_out(self) -> int:
@@ -346,8 +349,21 @@ def _new_engine(
         engine,
         SoleConnection() if isinstance(engine.pool, StaticPool) else None,
         of_the_host is not None,
+        _is_disposed_of_by_the_host(of_the_host),
         keeps=engine.pool.size() if isinstance(engine.pool, QueuePool) else 0,
     )
+
+
+def _is_disposed_of_by_the_host(engine: AsyncEngine | None) -> bool:
+    """Return whether the host's *engine* keeps the connections of the running loop.
+
+    A driver's connection serves the loop that opened it. In a loop of memalchemy's the host cannot
+    close it, and the next loop to take it from the pool would fail.
+    """
+    if engine is None:
+        return False
+    # What is in memory is gone with its one connection, which is a thread and serves any loop.
+    return isinstance(engine.pool, StaticPool) or not _detached.runs_in_created_loop()
 
 
 def _connecting_detached(options: dict[str, Any], dialect: Dialect) -> dict[str, Any]:

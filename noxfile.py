@@ -160,7 +160,7 @@ def lint(session: nox.Session) -> None:
 def types(session: nox.Session) -> None:
     """Types: mypy, strict, over the package."""
     session.install("mypy==2.4.1", ".[all]")
-    session.run("mypy")
+    session.run("mypy", "--num-workers", "auto")
 
 
 @nox.session(default=False)

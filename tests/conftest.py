@@ -76,6 +76,8 @@ TOYS = ("toy", "toy_reads_back")
 """Dialects of a third party, chosen by ``--databases toy``: see `memalchemy_toy`, and beside it the
 one that brings a variant of its own.
 """
+EMBEDDED = ("sqlite", "sqlite-memory", *TOYS)
+"""Those without a server."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -243,7 +245,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if (server := config.getoption("--server")) != "any":
         _keep(config, items, lambda item: needs_a_server(item) == (server == "only"))
     if config.getoption("--sample"):
-        large = {item.nodeid for item in items if tiers.is_sampled(item.path)}
+        large = {
+            item.nodeid
+            for item in items
+            if tiers.is_sampled(item.path, on_server=needs_a_server(item))
+        }
         left_out = large - tiers.sample_of(large)
         _keep(config, items, lambda item: item.nodeid not in left_out)
 
@@ -324,6 +330,12 @@ def _is_ours(logger: Any) -> TypeGuard[logging.Logger]:
     return isinstance(logger, logging.Logger) and logger.name.split(".")[0] == "memalchemy"
 
 
+@pytest.fixture(scope="module")
+def frozen_heap() -> None:
+    """For modules that collect garbage often: the collector looks at their own objects alone."""
+    freeze_heap()
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """What every module of the library reads that asks for the time; it stands still."""
@@ -359,14 +371,32 @@ def bouncer(postgres: Postgres) -> Iterator[Postgres]:
         yield front
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shared_url(
     database: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> str:
-    """A migrated database of the kind under test, shared by the session."""
+    """A migrated database of the kind under test, shared by the module."""
+    if database in EMBEDDED:
+        # A file has one index of words for all tenants: to verify it takes longer with each test.
+        return _new_shared_url(database, tmp_path_factory, request)
+    url: str = request.getfixturevalue("server_url")
+    return url
+
+
+@pytest.fixture(scope="session")
+def server_url(
+    database: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> str:
+    """A migrated database on the server under test, shared by the session."""
+    return _new_shared_url(database, tmp_path_factory, request)
+
+
+def _new_shared_url(
+    database: str, places: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> str:
     if database == "sqlite-memory":
         return "sqlite://"
-    url = _new_url(database, tmp_path_factory.mktemp("shared"), request)
+    url = _new_url(database, places.mktemp("shared"), request)
 
     async def migrate() -> None:
         db = memalchemy.Database(url)

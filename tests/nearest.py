@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import grimp
@@ -48,7 +49,7 @@ def _git(*arguments: str) -> list[str]:
 
 def nearest(changed: Sequence[str]) -> list[Path]:
     """Return the test modules that are near to any of the *changed* files, the nearest first."""
-    imports = grimp.build_graph("memalchemy", cache_dir=None)
+    imports = _imports()
     ranks: dict[Path, tuple[int, int]] = {}
     for test in modules():
         text = test.read_text()
@@ -57,6 +58,11 @@ def nearest(changed: Sequence[str]) -> list[Path]:
         if near := [one for one in found if one[0] < FAR]:
             ranks[test] = min(near)
     return sorted(ranks, key=lambda test: (ranks[test], test))
+
+
+@cache
+def _imports() -> grimp.ImportGraph:
+    return grimp.build_graph("memalchemy", cache_dir=None)
 
 
 def modules() -> list[Path]:

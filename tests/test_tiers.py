@@ -45,7 +45,7 @@ def test_a_directory_has_the_tiers_of_its_modules(directory: str, found: set[str
     assert tiers.tiers_in(tiers.HERE / directory) == found
 
 
-@pytest.mark.parametrize("name", tiers.SAMPLED)
+@pytest.mark.parametrize("name", tiers.SAMPLED + tiers.SAMPLED_ON_SERVERS)
 def test_a_release_runs_the_whole_of_what_a_change_runs_a_sample_of(name: str) -> None:
     path = tiers.HERE / name
 
@@ -63,6 +63,14 @@ def test_a_sample_has_a_part_of_the_cases_of_each_test_whatever_their_order() ->
     assert one in sample
     assert len(sample & few) == 1
     assert tiers.sample_of([*few, one, *reversed(names)]) == sample
+
+
+@pytest.mark.parametrize("name", tiers.SAMPLED_ON_SERVERS)
+def test_a_change_runs_the_whole_of_some_modules_on_sqlite(name: str) -> None:
+    path = tiers.HERE / name
+
+    assert tiers.is_sampled(path, on_server=True)
+    assert not tiers.is_sampled(path, on_server=False)
 
 
 def test_a_sample_is_run_where_it_is_asked_for_only() -> None:

@@ -5,7 +5,9 @@
 packages or a machine of their own. A module that stands nowhere below is of the core.
 
 Some modules ask one question in hundreds of cases, which differ in a driver, a mode, a method: a
-change runs a sample of these, and a release them all.
+change runs a sample of these, and a release them all. Others ask what is above the dialects, and
+need a database of their own for each case, which a server takes its time to make: on one a change
+runs a sample of these.
 """
 
 from __future__ import annotations
@@ -150,6 +152,36 @@ SAMPLED = (
     "transfer/test_copies_after_any_operations.py",
 )
 """Modules of which the core or CI runs a sample; ``release`` has the whole of them, too."""
+
+SAMPLED_ON_SERVERS = (
+    "behaviour/test_anchors.py",
+    "behaviour/test_checkpoint_changes.py",
+    "behaviour/test_encryption.py",
+    "behaviour/test_jobs_do_not_launder_edits.py",
+    "behaviour/test_key_rotation.py",
+    "behaviour/test_lists_of_signed_databases.py",
+    "behaviour/test_message_roles.py",
+    "behaviour/test_rebuilding_search_words.py",
+    "behaviour/test_registered_keys.py",
+    "behaviour/test_rotations_keep_search_words.py",
+    "behaviour/test_sessions_refuse_writes.py",
+    "behaviour/test_signature_versions.py",
+    "behaviour/test_signed_items.py",
+    "behaviour/test_signed_logs.py",
+    "behaviour/test_signed_saves.py",
+    "behaviour/test_snippets_of_hits.py",
+    "behaviour/test_threads_of_several_logs.py",
+    "behaviour/test_words_of_an_older_release.py",
+    "behaviour/test_writes_beside_edited_rows.py",
+    "http/test_http_cursors.py",
+    "http/test_http_fair_turns_of_tenants.py",
+    "http/test_http_filters.py",
+    "http/test_http_framing.py",
+    "http/test_http_idempotency.py",
+    "http/test_http_server.py",
+    "transfer/test_repeated_copies.py",
+)
+"""Modules of which the core or CI runs all on SQLite, and a sample on a server."""
 PART = 4
 """A sample has one of so many cases of a test, and at least one."""
 
@@ -161,12 +193,12 @@ def tiers_in(directory: Path) -> set[str]:
 
 def tiers_of(path: Path) -> set[str]:
     """Return the tiers that run the test module at *path*, or a sample of it."""
-    return {tier_of(path)} | ({"release"} if is_sampled(path) else set())
+    return {tier_of(path)} | ({"release"} if is_sampled(path, on_server=True) else set())
 
 
-def is_sampled(path: Path) -> bool:
+def is_sampled(path: Path, *, on_server: bool) -> bool:
     """Return whether a change runs a sample of the test module at *path*."""
-    return path.relative_to(HERE).as_posix() in SAMPLED
+    return path.relative_to(HERE).as_posix() in SAMPLED + (SAMPLED_ON_SERVERS if on_server else ())
 
 
 def sample_of(names: Iterable[str]) -> set[str]:

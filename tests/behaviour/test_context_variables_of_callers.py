@@ -16,14 +16,16 @@ from typing import Any
 import pytest
 
 from callers_in_contexts import in_a_run, in_a_run_of_a_task, is_free
-from garbage import freeze_heap
 from memalchemy import Checkpointer, Database, Episode, MemoryFact, Store, sync
 from memalchemy.inspection import Inspector
 from memalchemy.memory import LLMMemoryManager
 from public_calls import CLASSES, arguments, methods_of
 from waiting import until, wait_until
 
-pytestmark = pytest.mark.asyncio_only(reason="it asks both faces itself")
+pytestmark = [
+    pytest.mark.asyncio_only(reason="it asks both faces itself"),
+    pytest.mark.usefixtures("frozen_heap"),
+]
 
 SOURCES = Path(sys.modules["memalchemy"].__file__ or "").parent
 
@@ -65,11 +67,6 @@ USUAL: dict[str, Any] = {
 
 def argument(name: str, _: random.Random) -> Any:
     return USUAL.get(name, "x")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def collector_of_new_objects() -> None:
-    freeze_heap()
 
 
 METHODS = [

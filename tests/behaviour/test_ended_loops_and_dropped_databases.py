@@ -31,7 +31,10 @@ POOL = 15
 LOADS = 5
 """Loads at once, each on a connection."""
 
-pytestmark = pytest.mark.asyncio_only(reason="the loops are its own, and so is who drops what")
+pytestmark = [
+    pytest.mark.asyncio_only(reason="the loops are its own, and so is who drops what"),
+    pytest.mark.usefixtures("frozen_heap"),
+]
 
 COLLECTOR = "garbage collector is trying to clean up"
 

@@ -399,14 +399,19 @@ async def test_text_searches_keep_their_indexes(
     db = app.for_tenant("explained")
     checkpointer, store, log = Checkpointer(db), Store(db), ThreadLog(db)
 
+    def metadata(n: int) -> dict[str, Any]:
+        return {"user": f"u{n % 300}"}
+
     async def fill(worker: int) -> None:
         for n in range(worker, 1500, 30):
-            user = {"user": f"u{n % 300}"}
-            await checkpointer.save({"w": f"word{n}"}, f"t{n % 50}", metadata=user)
-            await store.put(("n",), f"k{n}", f"word{n}", metadata=user)
-            await log.append(f"t{n % 50}", [f"entry{n}"])
+            state = {"w": f"word{n}"}
+            await checkpointer.save(state, f"t{n % 50}", metadata=metadata(n))
 
     await asyncio.gather(*map(fill, range(30)))
+    items = [(("n",), f"k{n}", f"word{n}", metadata(n)) for n in range(1500)]
+    await store.put_batch(items)
+    for n in range(50):
+        await log.append(f"t{n}", [f"entry{m}" for m in range(n, 1500, 50)])
     for table in TABLES:
         postgres.execute(f"VACUUM ANALYZE {table}", walled)
     sent = note_what_is_sent(monkeypatch)

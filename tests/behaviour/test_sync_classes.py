@@ -36,7 +36,10 @@ from waiting import A_WHILE, wait_until
 
 HERE = Path(__file__).parent
 
-pytestmark = pytest.mark.asyncio_only(reason="it is the synchronous face already")
+pytestmark = [
+    pytest.mark.asyncio_only(reason="it is the synchronous face already"),
+    pytest.mark.usefixtures("frozen_heap"),
+]
 
 
 def loop_threads() -> list[threading.Thread]:

@@ -21,6 +21,8 @@ from memalchemy import Checkpointer, Database, Store, ThreadLog
 from memalchemy.database.sqlite.aiosqlite_connection import AioSQLiteConnection
 from waiting import A_WHILE, give_time_to_go_wrong, until
 
+pytestmark = pytest.mark.usefixtures("frozen_heap")
+
 TASKS, ROUNDS = 40, 6
 
 

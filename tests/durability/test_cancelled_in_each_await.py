@@ -19,7 +19,6 @@ from sqlalchemy import Integer, literal_column, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import StaticPool
 
-from garbage import freeze_heap
 from memalchemy import Database, Store
 from memalchemy.database.intent import Intent, Kind
 from memalchemy.maintenance import tenants
@@ -27,16 +26,14 @@ from memalchemy.statements import Program
 from servers import Postgres, give_rights
 from waiting import A_WHILE
 
-pytestmark = pytest.mark.asyncio_only("the tasks of the synchronous face are not the test's")
+pytestmark = [
+    pytest.mark.asyncio_only("the tasks of the synchronous face are not the test's"),
+    pytest.mark.usefixtures("frozen_heap"),
+]
 
 ROOM = {"pool_size": 1, "max_overflow": 0, "pool_timeout": A_WHILE}
 """One connection: what one call leaves on it, the next one finds."""
 APPLICATION = "ma_cancelled"
-
-
-@pytest.fixture(autouse=True)
-def collector_of_new_objects() -> None:
-    freeze_heap()
 
 
 class CancelledAt:

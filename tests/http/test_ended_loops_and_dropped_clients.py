@@ -24,7 +24,7 @@ import pytest
 
 from callers_in_contexts import REFUSED, in_a_run, in_a_run_of_a_task, is_free
 from ended_loops import drop_in_last_step
-from garbage import freeze_heap, no_collector
+from garbage import no_collector
 from httpserver import running
 from memalchemy import Database, MemalchemyError, http
 from memalchemy.http import blocking
@@ -41,7 +41,10 @@ NOTHING = Operation("nothing", "GET", "/v1/nothing", tag="", answer="")
 COLLECTOR = "garbage collector is trying to clean up"
 
 SOCKETS = Path("/proc/self/fd")
-pytestmark = pytest.mark.skipif(not SOCKETS.exists(), reason="sockets are counted in Linux's /proc")
+pytestmark = [
+    pytest.mark.skipif(not SOCKETS.exists(), reason="sockets are counted in Linux's /proc"),
+    pytest.mark.usefixtures("frozen_heap"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -337,11 +340,6 @@ def argument(name: str, _: random.Random) -> Any:
 REFUSED_BY_CLIENTS = (*REFUSED, AttributeError)
 
 
-@pytest.fixture
-def collector_of_new_objects() -> None:
-    freeze_heap()
-
-
 METHODS = [
     (name, method)
     for name in NAMES
@@ -358,7 +356,6 @@ class KeepingLoop(asyncio.SelectorEventLoop):
         return transport, protocol
 
 
-@pytest.mark.usefixtures("collector_of_new_objects")
 @pytest.mark.parametrize("kind", [asyncio.SelectorEventLoop, KeepingLoop], ids=named)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_caller_with_await_is_let_go(
@@ -382,7 +379,6 @@ def test_a_caller_with_await_is_let_go(
         runner.run(main())
 
 
-@pytest.mark.usefixtures("collector_of_new_objects")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_caller_without_await_is_let_go(base_url: str, name: str) -> None:
     for method in (method for kind, method in METHODS if kind == name):

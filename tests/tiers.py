@@ -127,6 +127,7 @@ TIERS = ("core", *PATTERNS)
 SAMPLED = (
     "behaviour/test_arguments_of_any_kind.py",
     "behaviour/test_copies_beside_damaged_rows.py",
+    "behaviour/test_database_server.py",
     "behaviour/test_decompression_bombs_in_rows.py",
     "behaviour/test_empty_ids.py",
     "behaviour/test_ended_loops_and_dropped_databases.py",
@@ -137,6 +138,7 @@ SAMPLED = (
     "behaviour/test_pages_of_searches.py",
     "behaviour/test_reads_of_edited_rows.py",
     "behaviour/test_reembedding.py",
+    "behaviour/test_row_level_security.py",
     "behaviour/test_text_ranking.py",
     "behaviour/test_vector_search_with_filters.py",
     "codec/test_decoding_bounds.py",
@@ -155,6 +157,7 @@ SAMPLED = (
 
 SAMPLED_ON_SERVERS = (
     "behaviour/test_anchors.py",
+    "behaviour/test_arguments_changed_meanwhile.py",
     "behaviour/test_checkpoint_changes.py",
     "behaviour/test_encryption.py",
     "behaviour/test_jobs_do_not_launder_edits.py",

@@ -36,7 +36,7 @@ RELEASE = [
 ]
 nox.options.sessions = [*CHANGE, "left-out"]
 
-MINUTES = {"nox -s quick": 2, "nox": 11, "nox -s ci": 22}
+MINUTES = {"nox -s quick": 2, "nox": 7, "nox -s ci": 21}
 """As seen on two idle cores, and rounded. README.md, CONTRIBUTING.md and
 docs/installation.md name them. `nox -s release` takes over an hour; nobody has measured it as a
 whole.

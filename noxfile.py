@@ -329,8 +329,9 @@ def encrypted(session: nox.Session) -> None:
     _tests(session, EXTRAS, ORACLE_DRIVER, options=options, tests=BEHAVIOUR)
     if session.posargs:
         return
-    in_plain = ("-m", "own_keys or plaintext_only")
-    _pytest(session, *face, *others, *in_plain, *BEHAVIOUR)
+    # These open a database twice, which one in memory does not allow.
+    in_plain = ("--databases", "sqlite,psycopg", "-m", "own_keys or plaintext_only")
+    _pytest(session, *face, *in_plain, *BEHAVIOUR)
     _pytest(session, *everything, "--databases", "sqlite", "-m", "asyncio_only", *BEHAVIOUR)
 
 

@@ -43,6 +43,7 @@ def opened(database_url: str) -> Callable[[], Database]:
     return lambda: Database(database_url, migrate="off", signing_keys=[KEY])
 
 
+@pytest.mark.asyncio_only("it names the methods of the asynchronous classes")
 def test_every_public_method_is_a_read_or_is_not() -> None:
     reads = {name.split("(")[0] for name in READS}
     assert public_methods() == reads | NOT_READS

@@ -132,7 +132,7 @@ async def test_what_a_cancelled_write_did_is_decided_before_its_caller_goes_on(
     longest = 2 * (time.monotonic() - started)
     chance, carried_out = random.Random(road), 0
     before = await look()
-    for number in range(1, 61):
+    for number in range(1, 121):
         writing = asyncio.ensure_future(write(number))
         await asyncio.sleep(
             chance.choice((0, chance.uniform(0, 0.001), chance.uniform(0, longest)))

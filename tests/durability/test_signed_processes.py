@@ -49,7 +49,7 @@ async def test_what_deleters_leave_of_signed_threads_is_proven(
     tenant: str,  # noqa: F811
 ) -> None:
     key = generate_key()
-    common = {"thread": "thread", "seconds": min(SECONDS, 2)}
+    common = {"thread": "thread", "seconds": min(SECONDS, 5)}
     savers = [("save_for", {"worker": f"w{i}"} | common) for i in range(3)]
     deleters = [("delete_for", {"seed": 1} | common)]
 

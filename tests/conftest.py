@@ -375,7 +375,7 @@ def bouncer(postgres: Postgres) -> Iterator[Postgres]:
 def shared_url(
     database: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> str:
-    """A migrated database of the kind under test, shared by the module."""
+    """A migrated database of the kind under test, shared by the module; on a server by all."""
     if database in EMBEDDED:
         # A file has one index of words for all tenants: to verify it takes longer with each test.
         return _new_shared_url(database, tmp_path_factory, request)

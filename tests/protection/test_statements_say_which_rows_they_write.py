@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Insert, Table, Update, insert, select, update
+from sqlalchemy import Insert, Table, Update, bindparam, insert, select, update
 from sqlalchemy.sql import visitors
 
 import golden
@@ -65,7 +65,7 @@ def own(query: Any, **declared: Any) -> dict[str, Statement[Any]]:
     return {made.name: made}
 
 
-def test_each_statement_says_which_rows_it_writes() -> None:
+def test_each_statement_says_which_rows_it_writes_and_whose_payload_it_binds() -> None:
     assert wrong(REGISTRY) == []
 
 
@@ -93,6 +93,13 @@ def test_a_new_statement_that_does_not_say_it_is_noticed(what: str) -> None:
 def test_one_that_writes_nothing_and_says_so_is_noticed() -> None:
     assert wrong(own(select(CHECKPOINTS.c.seq), writes=rows.STATE))
     assert wrong(own(select(CHECKPOINTS.c.seq))) == []
+
+
+def test_a_payload_of_which_nobody_says_whose_it_is_is_noticed() -> None:
+    items = insert(TABLES[rows.ITEM.table])
+    query = items.values(value=bindparam("i_value", required=True))
+    assert wrong(own(query, writes=rows.OWN_ITEM))
+    assert wrong(own(query, writes=rows.ITEM)) == wrong(own(items, writes=rows.OWN_ITEM)) == []
 
 
 @pytest.mark.parametrize("name", KINDS)

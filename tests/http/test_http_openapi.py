@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from documented_operations import check_operations
 from httpserver import TOKEN, running
 from memalchemy import Database
 from memalchemy.http import (
@@ -23,7 +22,6 @@ from memalchemy.http import (
 )
 from memalchemy.http.server._application import OPERATIONS
 
-HERE = Path(__file__).parent
 DOCUMENTED = [
     ("POST", "/v1/threads/{thread_id}/checkpoints"),
     ("GET", "/v1/threads/{thread_id}/checkpoints/{checkpoint_id}"),
@@ -136,28 +134,5 @@ def test_every_operation_has_a_method_of_a_client(name: str) -> None:
 
 
 def test_every_operation_behaves_as_documented(url: str, tmp_path: Path) -> None:
-    asked = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from schemathesis.cli import schemathesis; schemathesis()",
-            "--config-file",
-            str(HERE / "schemathesis.toml"),
-            "run",
-            f"{url}/v1/openapi.json",
-            "--header",
-            f"Authorization: Bearer {TOKEN}",
-            "--max-examples=3",
-            "--generation-deterministic",
-            "--no-color",
-            "--phases=coverage,fuzzing",
-        ],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=570,  # against a hang; a busy machine takes minutes
-        check=False,
-    )
-
-    assert asked.returncode == 0, asked.stdout[-6000:] + asked.stderr[-2000:]
-    assert f"Tested: {len(OPERATIONS)}" in asked.stdout
+    """With all that the schemas say; tests/fuzz does with what is random."""
+    check_operations(url, tmp_path, phase="coverage")

@@ -280,6 +280,21 @@ async def test_messages_are_searched_over_http(db: Database, base_url: str) -> N
             await talk.search("parcel", match="some")
 
 
+async def test_what_is_no_message_is_said_so_and_no_search_fails(
+    db: Database, base_url: str
+) -> None:
+    local = Conversation(db, "t")
+    await local.add("Where is my parcel?", "In Lyon.")
+    await local.log.append("t", [5, "a parcel"])
+    async with HTTPConversation(base_url, "t") as conversation:
+        for asked in (conversation.history(), conversation.snapshot()):
+            with pytest.raises(Conflict, match="is no message: something else has written it"):
+                await asked
+        (hit,) = await conversation.search("parcel")
+
+    assert hit.message.text == "Where is my parcel?"
+
+
 async def test_a_conversation_is_added_to_and_read(db: Database, base_url: str) -> None:
     native = Conversation(db, "t")
     async with HTTPConversation(base_url, "t") as conversation:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from memalchemy._cache import BoundedCache
 from memalchemy.contracts import Entry, LogReading
-from memalchemy.conversations._records import CachedRecord, cached_records
 from memalchemy.conversations._stored_summary import LogMessage, StoredSummary, SummaryLog
+from memalchemy.conversations.records import CachedRecord, cached_records
 from memalchemy.database import HostConnection
 from memalchemy.database.per_database import shared
 from memalchemy.keys import check_thread_id

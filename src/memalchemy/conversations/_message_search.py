@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from memalchemy._foreign_rows import warn_of_foreign_entries
 from memalchemy.codec.search_text import search_text, texts_in
 from memalchemy.contracts import EntryHit, Match, check_limit, check_match, check_query
 from memalchemy.conversations._message_hit import MessageHit
-from memalchemy.conversations._records import to_messages
+from memalchemy.conversations.records import to_own_messages
 from memalchemy.database import HostConnection
 from memalchemy.search.ranking import holds_term
 from memalchemy.search.word_query import WordQuery
+from memalchemy.state import Message
 from memalchemy.threads import ThreadLog
 
 MOST_LOOKED_AT = 10_000
@@ -28,7 +30,7 @@ async def search_messages(
     """Return messages that hold words of *query*, of one thread or of all, the best first.
 
     The words of a log's entry are also the names of roles, which nobody said: a message that holds
-    the words only so is none.
+    the words only so is none. Entries that are no messages are left out with a warning.
     """
     size = limit = check_limit(limit)
     first_words = log.db.has_first_words
@@ -37,10 +39,16 @@ async def search_messages(
         hits = await log.search(
             query, size, thread_id=thread_id, match=match, connection=connection
         )
-        # Words by the rules of an older release are not compared with those of this one.
-        said = hits if first_words else [hit for hit in hits if _was_said(hit.value, wanted)]
+        messages = to_own_messages(hit.value for hit in hits)
+        said = [
+            _to_message_hit(hit, message)
+            for hit, message in zip(hits, messages, strict=True)
+            # Words by the rules of an older release are not compared with those of this one.
+            if message is not None and (first_words or _was_said(hit.value, wanted))
+        ]
         if len(said) >= limit or len(hits) < size or size >= MOST_LOOKED_AT:
-            return _to_message_hits(said[:limit])
+            warn_of_foreign_entries(sum(message is None for message in messages))
+            return said[:limit]
         size = min(4 * size, MOST_LOOKED_AT)
 
 
@@ -53,17 +61,7 @@ def _was_said(record: Any, wanted: WordQuery) -> bool:
     return holds_term(words, wanted.shown_terms())
 
 
-def _to_message_hits(hits: list[EntryHit]) -> list[MessageHit]:
-    messages = to_messages(hit.value for hit in hits)
-    return [
-        MessageHit(
-            message,
-            hit.thread_id,
-            hit.position,
-            hit.key,
-            hit.occurred_at,
-            hit.score,
-            hit.snippet,
-        )
-        for hit, message in zip(hits, messages, strict=True)
-    ]
+def _to_message_hit(hit: EntryHit, message: Message) -> MessageHit:
+    return MessageHit(
+        message, hit.thread_id, hit.position, hit.key, hit.occurred_at, hit.score, hit.snippet
+    )

@@ -31,14 +31,6 @@ from memalchemy.conversations._cache import (
 from memalchemy.conversations._message_hit import MessageHit
 from memalchemy.conversations._message_search import search_messages
 from memalchemy.conversations._old_messages import purge_messages
-from memalchemy.conversations._records import (
-    common_prefix_length,
-    messages_from_cache,
-    records_from_cache,
-    to_messages,
-    to_record,
-    to_records,
-)
 from memalchemy.conversations._stored_summary import (
     LogMessage,
     StoredSummary,
@@ -47,6 +39,14 @@ from memalchemy.conversations._stored_summary import (
     snapshot_parts,
     split_at_summary,
     summary_to_store,
+)
+from memalchemy.conversations.records import (
+    common_prefix_length,
+    messages_from_cache,
+    records_from_cache,
+    to_messages,
+    to_record,
+    to_records,
 )
 from memalchemy.conversations.tool_exchange import ToolExchange, check_calls, check_results
 from memalchemy.database import Database, HostConnection, check_database, off_loop
@@ -85,6 +85,8 @@ class Conversation:
 
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+        Conflict: something else has written to ``log`` what is no message, and this reads it;
+            `search` leaves it out.
     """
 
     log: ThreadLog
@@ -300,8 +302,9 @@ class Conversation:
         if isinstance(read, CachedConversation):
             return {"messages": records_from_cache(read.records), "summary": None, "summarized": 0}
         stored, reading, messages = read
-        records = {"messages": [message.record for message in messages]}
-        return records | snapshot_parts(stored, reading, messages)
+        records = [message.record for message in messages]
+        to_messages(records)  # so that what is no message is not restored as one
+        return {"messages": records} | snapshot_parts(stored, reading, messages)
 
     async def restore(
         self,

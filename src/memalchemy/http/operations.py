@@ -244,7 +244,7 @@ log_edit: Operation = _log("log_edit", "PUT", ENTRY,
 log_clear: Operation = _log("log_clear", "DELETE", ENTRIES,
     query="ChangeLogQuery", answer="Count", problems=(409, 410))
 conversation_messages: Operation = _log("conversation_messages", "GET", MESSAGES,
-    query="ListEntriesQuery", answer="MessageList")
+    query="ListEntriesQuery", answer="MessageList", problems=(409,))
 conversation_search: Operation = _log("conversation_search", "POST", CONVERSATION + "/search",
     body="SearchMessagesBody", answer="FoundMessageList", scopes=("read",))
 conversation_add: Operation = _log("conversation_add", "POST", MESSAGES,
@@ -253,7 +253,7 @@ conversation_clear: Operation = _log("conversation_clear", "DELETE", MESSAGES, a
 conversation_count: Operation = _log("conversation_count", "GET", CONVERSATION + "/count",
     answer="Count")
 conversation_snapshot: Operation = _log("conversation_snapshot", "GET", CONVERSATION,
-    answer="Snapshot")
+    answer="Snapshot", problems=(409,))
 conversation_restore: Operation = _log("conversation_restore", "PUT", CONVERSATION,
     body="RestoreBody", answer="Restored", problems=(409, 410))
 conversation_set_summary: Operation = _log("conversation_set_summary", "PUT", SUMMARY,
@@ -261,7 +261,7 @@ conversation_set_summary: Operation = _log("conversation_set_summary", "PUT", SU
 conversation_amend_last: Operation = _log("conversation_amend_last", "PUT", MESSAGES + "/last",
     body="AmendBody", answer="Edited", problems=(404, 409, 410))
 conversation_exchange: Operation = _log("conversation_exchange", "GET", EXCHANGE,
-    answer="Exchange", problems=(404,))
+    answer="Exchange", problems=(404, 409))
 conversation_begin_exchange: Operation = _log("conversation_begin_exchange", "POST", EXCHANGE,
     body="BeginExchangeBody", answer="Exchange", status=201, problems=(409, 410))
 conversation_add_results: Operation = _log("conversation_add_results", "POST",
@@ -271,7 +271,7 @@ conversation_commit_exchange: Operation = _log("conversation_commit_exchange", "
     EXCHANGE + "/commit",
     body="ResultsBody", answer="PositionList", problems=(404, 409, 410))
 conversation_abort_exchange: Operation = _log("conversation_abort_exchange", "DELETE", EXCHANGE,
-    answer="Exchange", problems=(404,), scopes=("read", "write"))
+    answer="Exchange", problems=(404, 409), scopes=("read", "write"))
 conversation_delete: Operation = _log("conversation_delete", "DELETE", CONVERSATION,
     answer="Deleted", problems=(404,))
 

@@ -18,6 +18,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from memalchemy._foreign_rows import foreign_item, warn_of_foreign_items
 from memalchemy._together import together
 from memalchemy._transactions import transaction_of
 from memalchemy.contracts import (
@@ -32,7 +33,6 @@ from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import EpisodeNotFoundError, TooLarge
 from memalchemy.keys import MAX_ID_CHARACTERS, check_name, check_namespace, encode_id
 from memalchemy.memory._encryption import search_mode
-from memalchemy.memory._foreign_items import foreign_item, warn_of_foreign_items
 from memalchemy.memory._relevance import relevant_hits
 from memalchemy.memory._user_functions import awaited
 from memalchemy.store import DELETE, Store

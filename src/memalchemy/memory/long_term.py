@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, aclosing
 from copy import copy
 from typing import Any
 
+from memalchemy._foreign_rows import warn_of_foreign_items
 from memalchemy.contracts import Match, SearchHit, StoreItem, check_limit, check_match
 from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.database.replica import on_primary
@@ -15,7 +16,6 @@ from memalchemy.errors import Conflict
 from memalchemy.events import operation
 from memalchemy.keys import check_list
 from memalchemy.memory._encryption import name_function
-from memalchemy.memory._foreign_items import warn_of_foreign_items
 from memalchemy.memory._keyword_extraction import keyword_memories
 from memalchemy.memory._relevance import interleave, relevant_hits
 from memalchemy.memory._scopes import (

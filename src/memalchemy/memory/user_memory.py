@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+from memalchemy._foreign_rows import foreign_item, warn_of_foreign_items
 from memalchemy.contracts import (
     Match,
     SearchHit,
@@ -26,7 +27,6 @@ from memalchemy.events import operation
 from memalchemy.keys import check_namespace
 from memalchemy.memory._encryption import name_function, search_mode
 from memalchemy.memory._fact_extraction import Extract, facts_of_turn
-from memalchemy.memory._foreign_items import foreign_item, warn_of_foreign_items
 from memalchemy.memory._relevance import relevant_hits
 from memalchemy.memory.facts import (
     EXTRACTED_ID,

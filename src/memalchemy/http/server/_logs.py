@@ -13,6 +13,7 @@ from typing import Any
 from memalchemy._cursors import decode_cursor, encode_cursor
 from memalchemy.contracts import UNSET, Entry, Unset
 from memalchemy.conversations import Conversation
+from memalchemy.conversations.records import to_messages
 from memalchemy.conversations.tool_exchange import ToolExchange
 from memalchemy.errors import InvalidArgument, NotFound
 from memalchemy.http import operations, wire
@@ -269,8 +270,12 @@ async def conversation_messages(
     log = Conversation(context.db, thread_id, namespace=namespace).log
     answer = await _page_of_entries(log, thread_id, query)
     entries = answer.pop("entries")
-    trees = await offload(entries, lambda: [wire.encode_message(entry) for entry in entries])
-    return {"messages": trees, **answer}
+
+    def encode() -> list[dict[str, Any]]:
+        to_messages(entry.value for entry in entries)  # what is none is refused
+        return [wire.encode_message(entry) for entry in entries]
+
+    return {"messages": await offload(entries, encode), **answer}
 
 
 @endpoints.add(operations.conversation_search)

@@ -103,19 +103,20 @@ def _may_be_unchanged(operation: Operation) -> bool:
 
 
 def _problem_statuses(operation: Operation, with_tokens: bool) -> set[int]:
-    statuses = {422, 503, 504, *operation.problems}
+    # 400: no request may have a path or a query that is not percent-encoded UTF-8.
+    statuses = {400, 422, 503, 504, *operation.problems}
     if not operation.public:
         statuses.add(429)
         if with_tokens:
             statuses |= {401, 403}
     if operation.method != "GET":
         statuses |= {403, 415}
-    if operation.conditional:
-        statuses |= {400} if operation.method == "GET" else {400, 412, 428}
+    if operation.conditional and operation.method != "GET":
+        statuses |= {412, 428}
     if operation.keyed:
-        statuses |= {400, 409}
+        statuses.add(409)
     if operation.body is not None:
-        statuses |= {400, 408, 413, 415}
+        statuses |= {408, 413, 415}
     return statuses
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from memalchemy._foreign_rows import foreign_entry
 from memalchemy.codec.values import decode_value, encode_value
 from memalchemy.messages import ROLES, check_role, is_text_record
 from memalchemy.state import Message
@@ -22,17 +23,36 @@ _MESSAGES = TypeAdapter(list[Message])
 
 
 def to_messages(records: Iterable[Any]) -> list[Message]:
-    """Create messages from records, all in one call of pydantic's validator.
+    """Create messages from stored records.
 
     Raises:
-        TypeError, ValueError: one of them is no record of a message.
+        Conflict: one of them is no message: something else has written it.
+    """
+    found: list[Message] = []
+    for place, message in enumerate(to_own_messages(records), start=1):
+        if message is None:
+            raise foreign_entry(place)
+        found.append(message)
+    return found
+
+
+def to_own_messages(records: Iterable[Any]) -> Sequence[Message | None]:
+    """Create messages from stored records, all in one call of pydantic's validator.
+
+    There is ``None`` for each that is no message: something else has written it.
     """
     given = list(records)
     try:
         return _MESSAGES.validate_python(given)
     except ValidationError:
-        # Says which field is wrong, in a sentence.
-        return [Message.of(record) for record in given]
+        return [_to_own_message(record) for record in given]
+
+
+def _to_own_message(record: Any) -> Message | None:
+    try:
+        return Message.of(record)
+    except (TypeError, ValueError):
+        return None
 
 
 def to_record(message: Any, roles: frozenset[str] = ROLES) -> dict[str, Any]:
@@ -93,8 +113,14 @@ def messages_from_cache(cached: Iterable[CachedRecord]) -> list[Message]:
 
 
 def records_from_cache(cached: Iterable[CachedRecord]) -> list[dict[str, Any]]:
-    """Create new records from cached ones."""
-    return [decode_value(one) if isinstance(one, bytes) else one.copy() for one in cached]
+    """Create new records from cached ones.
+
+    Raises:
+        Conflict: as `to_messages`.
+    """
+    records = [decode_value(one) if isinstance(one, bytes) else one.copy() for one in cached]
+    to_messages(records)
+    return records
 
 
 def common_prefix_length(cached: Sequence[CachedRecord], records: Sequence[dict[str, Any]]) -> int:

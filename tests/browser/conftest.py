@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 from sample import fill
@@ -28,7 +28,10 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from memalchemy import Checkpointer, Database
 from waiting import A_WHILE, wait_until
 
-CHROMIUM = os.environ.get("MEMALCHEMY_CHROMIUM") or shutil.which("chromium")
+CHROMIUM = os.environ.get("MEMALCHEMY_CHROMIUM") or next(
+    filter(None, map(shutil.which, ("chromium-headless-shell", "chromium"))), None
+)
+"""The shell draws no window that nobody sees, and takes a quarter less time."""
 OPTIONS = [
     "--headless",
     "--no-sandbox",
@@ -74,6 +77,10 @@ class Server:
     database: str
 
 
+def _route(view: str, parameters: Any) -> str:
+    return f"/{view}?{urlencode(parameters)}" if parameters else f"/{view}"
+
+
 @dataclass
 class Visit:
     """A page, and what went wrong on it."""
@@ -85,9 +92,16 @@ class Visit:
 
     def open(self, view: str, parameters: Any = (), *, ready: str | None = None) -> None:
         """Open a view by its address, as a link would, and wait for what it shows."""
-        query = f"?{urlencode(parameters)}" if parameters else ""
         self.page.goto("about:blank")
-        self.page.goto(f"{self.server.origin}/#/{view}{query}")
+        self._go(_route(view, parameters), ready)
+
+    def sign_in(self, view: str, parameters: Any = (), *, ready: str | None = None) -> None:
+        """Open a view by an address with the token, as a command prints it."""
+        route = quote(_route(view, parameters), safe="")
+        self._go(f"token={self.server.token}&to={route}", ready)
+
+    def _go(self, fragment: str, ready: str | None) -> None:
+        self.page.goto(f"{self.server.origin}/#{fragment}")
         self.settle()
         if ready is not None:
             self.page.wait_for_selector(ready)
@@ -183,7 +197,7 @@ def wait_for(url: str, process: subprocess.Popen[Any]) -> None:
 def chromium() -> Iterator[Browser]:
     """Debian's Chromium."""
     if CHROMIUM is None:
-        pytest.skip("Chromium is not installed: apt-get install chromium")
+        pytest.skip("Chromium is not installed: apt-get install chromium-headless-shell")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
         yield browser
@@ -196,8 +210,11 @@ def visit(chromium: Browser, server: Server) -> Iterator[Callable[..., Visit]]:
     visits: list[Visit] = []
 
     def opened(
-        size: tuple[int, int] = WIDE,
+        view: str = "threads",
+        parameters: Any = (),
         *,
+        ready: str | None = None,
+        size: tuple[int, int] = WIDE,
         signed_in: bool = True,
         server: Server = server,
         **more: Any,
@@ -211,8 +228,7 @@ def visit(chromium: Browser, server: Server) -> Iterator[Callable[..., Visit]]:
         visits.append(made)
         watch(made)
         if signed_in:
-            page.goto(f"{server.origin}/#token={server.token}")
-            made.settle()
+            made.sign_in(view, parameters, ready=ready)
         return made
 
     yield opened

@@ -170,6 +170,8 @@ SAMPLED = (
 """Modules of which the core or CI runs a sample; ``release`` has the whole of them, too."""
 
 SAMPLED_ON_SERVERS = (
+    "analysis/test_analysis_rows.py",
+    "analysis/test_sql_over_analysis.py",
     "behaviour/test_anchors.py",
     "behaviour/test_arguments_changed_meanwhile.py",
     "behaviour/test_checkpoint_changes.py",
@@ -198,6 +200,7 @@ SAMPLED_ON_SERVERS = (
     "http/test_http_idempotency.py",
     "http/test_http_server.py",
     "http/test_http_store_and_log_clients.py",
+    "inspection/test_thread_list.py",
     "transfer/test_cost_of_repeated_copies.py",
     "transfer/test_repeated_copies.py",
 )

@@ -42,9 +42,31 @@ HERE = ("notes",)
 SIZES = {HERE: 2400, ("few",): 40, ("other",): 560}
 
 
+@pytest.fixture(scope="module")
+def filled(postgres: Postgres) -> Iterator[tuple[str, dict[Any, Any]]]:
+    """A database with vectors in three namespaces, to make others from, and those vectors."""
+    made = {
+        (namespace, f"k{n}"): RANDOM.standard_normal(DIMENSIONS)
+        for namespace, count in SIZES.items()
+        for n in range(count)
+    }
+    name = postgres.create_database()
+
+    async def fill() -> None:
+        async with Database(postgres.url(name), migrate="off") as db:
+            await db.migrate()
+            await put(db, made)
+
+    asyncio.run(fill())
+    yield name, made
+    postgres.drop_database(name)
+
+
 @pytest.fixture
-def name(postgres: Postgres) -> Iterator[str]:
-    made = postgres.create_database()
+def name(postgres: Postgres, request: pytest.FixtureRequest) -> Iterator[str]:
+    has_vectors = "vectors" in request.fixturenames
+    template, _ = request.getfixturevalue("filled") if has_vectors else (None, {})
+    made = postgres.create_database(template=template)
     yield made
     postgres.drop_database(made)
 
@@ -57,16 +79,11 @@ async def db(postgres: Postgres, name: str) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-async def vectors(db: Database, monkeypatch: pytest.MonkeyPatch) -> dict[Any, Any]:
-    """Vectors in three namespaces, and a library that thinks of 20 of them as many."""
+def vectors(filled: tuple[str, dict[Any, Any]], monkeypatch: pytest.MonkeyPatch) -> dict[Any, Any]:
+    """Vectors in three namespaces of the database, in a library that thinks of 20 as many."""
     monkeypatch.setattr(vector_search, "MANY", 20)
     monkeypatch.setattr(vector_search, "LARGE", 1000)
-    made = {}
-    for namespace, count in SIZES.items():
-        for n in range(count):
-            made[namespace, f"k{n}"] = RANDOM.standard_normal(DIMENSIONS)
-    await put(db, made)
-    return made
+    return dict(filled[1])
 
 
 def of(vectors: dict[Any, Any], namespace: tuple[str, ...]) -> dict[Any, Any]:

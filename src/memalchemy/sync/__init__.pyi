@@ -1386,6 +1386,8 @@ class Conversation:
 
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+        Conflict: something else has written to ``log`` what is no message, and this reads it;
+            `search` leaves it out.
     """
 
     log: ThreadLog

@@ -528,7 +528,7 @@ class Checkpointer(Generic[State]):
         """
         plain = Checkpointer(self.db, namespace=self.namespace)
         states = []
-        for checkpoint_id in (a, b):
+        for checkpoint_id in _check_checkpoint_ids((a, b)):
             state = await plain.load(thread_id, checkpoint_id, connection=connection)
             if state is None:
                 raise _checkpoint_missing(thread_id, checkpoint_id)

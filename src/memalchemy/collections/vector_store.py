@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from memalchemy._foreign_rows import foreign_item, warn_of_foreign_items
 from memalchemy.contracts import Match, SearchHit, Seconds, StoreItem, check_match, check_query
 from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import AnsweredByWordsWarning
 from memalchemy.keys import check_list, check_namespace
 from memalchemy.search.diversity import diversify, pool_size
-from memalchemy.search.hybrid import Ranked, check_fraction, fuse, fusion_depth
+from memalchemy.search.hybrid import Ranked, check_fraction, check_threshold, fuse, fusion_depth
 from memalchemy.store import Store
 from memalchemy.store.embedding import Embedder
 from memalchemy.store.item_search import OtherDimensions, by_words_notice
@@ -48,6 +49,8 @@ class VectorStore:
         namespace: where the documents are stored; other namespaces hold other documents.
 
     Every method takes ``connection=``, as those of `Store` do. Every process finds what one writes.
+    What something else has written to the namespace, and is no document, is left out of searches
+    with a warning.
 
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
@@ -157,6 +160,7 @@ class VectorStore:
         """
         check_fraction(alpha, "alpha")
         check_fraction(mmr, "mmr")
+        check_threshold(threshold)
         check_match(match)
         has_words = query is not None and bool(check_query(query).strip())
         if isinstance(k, bool) or not isinstance(k, int):
@@ -179,8 +183,9 @@ class VectorStore:
         if by_meaning:
             text = query if embedding is None else None
             try:
-                near = await self._search_meaning(text, embedding, wanted, depth, connection)
-                rankings.append(near)
+                rankings.append(
+                    await self._search_meaning(text, embedding, wanted, depth, connection)
+                )
             except OtherDimensions as error:
                 if not by_words:
                     raise
@@ -188,7 +193,9 @@ class VectorStore:
         scored = [[Ranked(hit, hit.score or 0.0) for hit in hits] for hits in rankings]
         ranked = scored[0] if len(scored) == 1 else fuse(scored, alpha)
         minimum = 0.0 if threshold is None else threshold
-        found = [one for one in ranked if one.score > 0 and one.score >= minimum]
+        near = [one for one in ranked if one.score > 0 and one.score >= minimum]
+        found = [one for one in near if _is_document(one.item)]
+        warn_of_foreign_items(len(near) - len(found), "documents")
         if mmr is not None and has_meaning:
             model = self.store.settings.model_of(None)
             found = await diversify(self.store.db, found[:pool], mmr, k, model, connection)
@@ -228,8 +235,14 @@ class VectorStore:
     async def get(
         self, id: str, *, connection: HostConnection | None = None
     ) -> MemoryResult | None:
-        """Return a document, or ``None``."""
+        """Return a document, or ``None``.
+
+        Raises:
+            Conflict: something else has written the item of this id, and it is no document.
+        """
         item = await self.store.get_item(self.namespace, id, connection=connection)
+        if item is not None and not _is_document(item):
+            raise foreign_item(self.namespace, id, "document")
         return None if item is None else _to_result(item, 1.0)
 
     async def delete(self, ids: Iterable[str], *, connection: HostConnection | None = None) -> int:
@@ -248,6 +261,17 @@ class VectorStore:
     async def count(self, *, connection: HostConnection | None = None) -> int:
         """Return the number of documents."""
         return await self.store.count(self.namespace, connection=connection)
+
+
+def _is_document(item: StoreItem) -> bool:
+    value = item.value
+    if not isinstance(value, dict):
+        return isinstance(value, str)
+    return (
+        isinstance(value.get("content"), str)
+        and isinstance(value.get("content_type", TEXT), str | bytes)
+        and isinstance(value.get("raw_content"), bytes | None)
+    )
 
 
 def _to_result(item: StoreItem, score: float) -> MemoryResult:

@@ -19,7 +19,16 @@ from memalchemy._transactions import transaction_of
 from memalchemy.context.manager import ConversationManager
 from memalchemy.context.summarizers import ManagedMessages, PreparedSummary, SummarizerBase
 from memalchemy.context.summary import Summary
-from memalchemy.contracts import UNSET, Entry, LogReading, Match, Seconds, Unset, check_flag
+from memalchemy.contracts import (
+    UNSET,
+    Entry,
+    LogReading,
+    Match,
+    Seconds,
+    Unset,
+    check_flag,
+    check_position,
+)
 from memalchemy.conversations._cache import (
     CachedConversation,
     cache_conversation,
@@ -196,8 +205,9 @@ class Conversation:
             limit: only the newest so many.
         """
         if limit is not None:
+            first = -1 if after is None else check_position(after, "after")
             entries = await self.log.tail(self.thread_id, limit, connection=connection)
-            return to_messages(e.value for e in entries if after is None or e.position > after)
+            return to_messages(entry.value for entry in entries if entry.position > first)
         if after is not None:
             entries = await self.log.range(self.thread_id, after=after, connection=connection)
             return to_messages(entry.value for entry in entries)

@@ -254,10 +254,11 @@ class UserMemoryStore:
 
         Returns the fact; ``None`` if it is not there.
         """
+        growth = check_confidence(by)
         return await self._change_fact(
             user_id,
             memory_id,
-            lambda fact: fact and fact.reinforce(by, half_life=self.half_life),
+            lambda fact: fact and fact.reinforce(growth, half_life=self.half_life),
             connection,
         )
 

@@ -1,0 +1,163 @@
+"""Every class over what other classes, and nobody in particular, have written in its namespace.
+
+All are made for one namespace, whose items and logs hold values of any form, and called at random.
+A call ends in a result or an error of memalchemy's. A `TypeError` or `ValueError` has to be about
+its arguments: the same call raises it where nothing is stored, too.
+
+`MEMALCHEMY_EXAMPLES` multiplies the number of calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from memalchemy import (
+    Checkpointer,
+    Conversation,
+    ConversationStore,
+    Database,
+    Episode,
+    EpisodeStore,
+    KeyValue,
+    MemalchemyError,
+    MemoryFact,
+    Store,
+    ThreadLog,
+    UserMemoryStore,
+    VectorStore,
+)
+from memalchemy.collections import ToolOutputs
+from public_calls import arguments, methods_of, outcome
+from waiting import A_WHILE
+
+CALLS = max(1, int(600 * float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))))
+HERE = ("shared",)
+PEOPLE = ("ada", "bob")
+THREADS = ("t", "u")
+MESSAGE = {"role": "user", "content": "some words"}
+FORMS: list[Any] = [
+    *(5, None, "some words", ["some words"], {}, {"text": "some words"}, {"text": 5}),
+    *({"value": "some words"}, {"content": "some words"}, {"role": 5}, MESSAGE),
+    *({"fact": "some words"}, {"topic": "tea", "content": 7}, {"task": "some words"}),
+    *({"id": "k", "user_id": 5}, {"messages": "some words"}, {"messages": [5]}, b"\xff"),
+]
+KEYS = [f"k{number}" for number in range(len(FORMS))]
+
+SUBJECTS: dict[str, Callable[[Database], Any]] = {
+    "Checkpointer": partial(Checkpointer, namespace=HERE),
+    "Store": Store,
+    "ThreadLog": partial(ThreadLog, namespace=HERE),
+    "Conversation": partial(Conversation, thread_id="t", namespace=HERE),
+    "ConversationStore": partial(ConversationStore, namespace=HERE),
+    "KeyValue": partial(KeyValue, namespace=HERE),
+    "ToolOutputs": partial(ToolOutputs, namespace=HERE),
+    "VectorStore": partial(VectorStore, namespace=HERE),
+    "UserMemoryStore": partial(UserMemoryStore, namespace=HERE),
+    "EpisodeStore": partial(EpisodeStore, namespace=HERE),
+}
+
+GIVEN: dict[str, list[Any]] = {
+    "namespace": [HERE, *((*HERE, name) for name in PEOPLE)],
+    "user_id": [*PEOPLE],
+    "query": ["some words", "words"],
+    "text": ["some words"],
+    "texts": [["some words"]],
+    "content": ["some words"],
+    "messages": [[MESSAGE]],
+    "message": [MESSAGE],
+    "state": [{"messages": [MESSAGE]}],
+    "snapshot": [[MESSAGE]],
+    "value": FORMS,
+    "values": [FORMS],
+    "entries": [FORMS],
+    "metadata": [{"step": 1}, None],
+    "fact": [MemoryFact("k1", "ada", "some words")],
+    "facts": [[MemoryFact("k1", "ada", "some words")]],
+    "episode": [Episode(task="some words", result="done")],
+    "position": [1, 2, 3],
+    "positions": [[1], [2, 3]],
+    "limit": [3, 100],
+    "mode": ["text"],
+    "match": ["any", "all"],
+    "older_than": [0.001, 3600],
+}
+
+
+def given_for(name: str, rng: random.Random) -> Any:
+    """An argument for a parameter, by its name; of names that end so a thread's or an item's id."""
+    if name in GIVEN:
+        return rng.choice(GIVEN[name])
+    if name.endswith("thread_id"):
+        return rng.choice(THREADS)
+    if name.endswith("thread_ids"):
+        return [*THREADS]
+    if name.endswith(("_ids", "keys")):
+        return rng.sample(KEYS, 2)
+    if name.endswith(("id", "key")):
+        return rng.choice(KEYS)
+    return rng.choice([None, 1, "some words"])
+
+
+async def fill(db: Database) -> None:
+    """Write values of all forms into the items and the logs of the namespace."""
+    store, log = Store(db), ThreadLog(db, namespace=HERE)
+    for key, form in zip(KEYS, FORMS, strict=True):
+        for namespace in GIVEN["namespace"]:
+            await store.put(namespace, key, form)
+    for thread in THREADS:
+        await log.append(thread, FORMS)
+        await Checkpointer(db, namespace=HERE).save({"messages": FORMS}, thread)
+
+
+@pytest.mark.own_keys
+@pytest.mark.alone
+@pytest.mark.asyncio_only("the synchronous classes call the same methods")
+async def test_no_form_of_a_value_makes_a_class_fail_in_a_way_that_is_not_documented(
+    database_url: str,
+) -> None:
+    rng = random.Random(2611)
+    wrong: Counter[str] = Counter()
+    async with Database(database_url, migrate="upgrade") as db:
+        names = [(kind, name) for kind, make in SUBJECTS.items() for name in methods_of(make(db))]
+        assert len(names) > 80
+        for number in range(CALLS):
+            if number % 200 == 0:  # what was deleted comes back
+                await fill(db)
+            kind, name = names[number % len(names)] if number < 500 else rng.choice(names)
+            subject = SUBJECTS[kind](db)
+            given, named = arguments(getattr(subject, name), rng, given_for)
+            error = await error_of(subject, name, given, named)
+            if error is None or isinstance(error, MemalchemyError):
+                continue
+            elsewhere = SUBJECTS[kind](db.for_tenant(f"empty {number}"))
+            if type(await error_of(elsewhere, name, given, named)) is not type(error):
+                wrong[told(kind, name, error)] += 1
+        assert (await db.health())["checked_out"] == 0
+    assert not wrong, "\n".join(f"{count} x {what}" for what, count in wrong.most_common(40))
+
+
+async def error_of(
+    subject: Any, name: str, given: list[Any], named: dict[str, Any]
+) -> Exception | None:
+    """What a call raises, if it does."""
+    try:
+        async with asyncio.timeout(A_WHILE):
+            await outcome(partial(getattr(subject, name), *given, **named))
+    except Exception as error:  # noqa: BLE001 - what it is is the question
+        return error
+    return None
+
+
+def told(kind: str, name: str, error: Exception) -> str:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{last.filename.rsplit('memalchemy/', 1)[-1]}:{last.lineno}"
+    return f"{kind}.{name}: {type(error).__name__}: {str(error)[:100]} at {where}"

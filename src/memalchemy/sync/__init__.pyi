@@ -4701,6 +4701,8 @@ class VectorStore:
         namespace: where the documents are stored; other namespaces hold other documents.
 
     Every method takes ``connection=``, as those of `Store` do. Every process finds what one writes.
+    What something else has written to the namespace, and is no document, is left out of searches
+    with a warning.
 
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
@@ -4723,7 +4725,11 @@ class VectorStore:
         """Remove documents, each by itself, and return how many were there."""
 
     def get(self, id: str, *, connection: HostConnection | None = None) -> MemoryResult | None:
-        """Return a document, or ``None``."""
+        """Return a document, or ``None``.
+
+        Raises:
+            Conflict: something else has written the item of this id, and it is no document.
+        """
 
     def search(
         self,

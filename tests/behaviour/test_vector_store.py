@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from store_helpers import AsyncEmbedder, Embedder, vector_of
@@ -167,6 +169,24 @@ async def test_invalid_documents_are_refused(documents: VectorStore) -> None:
     with pytest.raises(ValueError, match="zero"):
         await documents.upsert("tea", embedding=[0.0, 0.0])
     assert await documents.count() == 0
+
+
+@pytest.mark.parametrize(
+    "foreign", [5, ["wine"], {"text": "wine"}, {"content": 5, "of": "wine"}], ids=str
+)
+async def test_what_is_no_document_is_left_out_and_told_of_by_its_id(
+    documents: VectorStore, foreign: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    await documents.upsert("white wine", id="own")
+    await documents.store.put(documents.namespace, "strange", foreign)
+    with caplog.at_level(logging.WARNING, "memalchemy"):
+        assert [one.id for one in await documents.search("wine")] == ["own"]
+
+    expected = ["1 items in a namespace of documents are no documents, and were left out"]
+    assert caplog.messages == (expected if "wine" in str(foreign) else [])
+    with pytest.raises(memalchemy.Conflict, match=r"the item 'strange' .* is no document"):
+        await documents.get("strange")
+    assert await documents.store.get(documents.namespace, "strange") == foreign
 
 
 async def test_alpha_weighs_meaning_against_words(documents: VectorStore) -> None:

@@ -72,6 +72,7 @@ CATALOGUES = (
 )
 CREWAI_TESTS = (
     "tests/integrations/test_adapters.py",
+    "tests/integrations/test_altered_adapters.py",
     "tests/integrations/test_conformance.py",
     "tests/integrations/test_erasing_a_person.py",
     "tests/integrations/test_filters_of_adapters.py",
@@ -82,6 +83,7 @@ CREWAI_TESTS = (
 )
 HARNESS_TESTS = (
     "tests/integrations/test_adapters.py",
+    "tests/integrations/test_altered_adapters.py",
     "tests/integrations/test_conformance.py",
     "tests/integrations/test_erasing_a_person.py",
     "tests/integrations/test_filters_of_adapters.py",

@@ -9,17 +9,17 @@ know the forms of all frameworks, and must not rely on them.
 
 from __future__ import annotations
 
-import copy
 import os
 import random
 import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from altered_values import altered
 from memalchemy import Checkpointer, Database, MemalchemyError, ThreadLog
 from memalchemy.analysis import Analysis
 from memalchemy.analysis.tables import TABLES
@@ -29,35 +29,6 @@ from stored.kinds import STORED, unzipped
 ALTERED = max(1, int(2 * float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))))
 """Alterations of each thread."""
 STORED_BY = sorted((STORED / "0.1.0" / "adapters").glob("*.db.gz"))
-ODD: list[Any] = [
-    *(None, True, 5, -1, 2**63 - 1, 1.5, "", "words", "\x00", "\ud800", b"\xff", "[", '{"a": 1}'),
-    *([], [None], [[]], [5, "words"], {}, {"role": 5}, {"content": [{}]}, {"type": []}, {"a": {}}),
-]
-
-
-def altered(value: Any, rng: random.Random) -> Any:
-    """Return a copy of *value* of which a part is another, is gone, or is there twice."""
-    whole = [copy.deepcopy(value)]
-    places = list(_places(whole))
-    container, at = rng.choice(places[1:] or places)  # not the whole, if it has parts
-    how = rng.choice(("replace", "replace", "remove", "double"))
-    if how == "replace" or container is whole:
-        container[at] = copy.deepcopy(rng.choice(ODD))
-    elif how == "remove":
-        del container[at]
-    elif isinstance(container, list):
-        container.insert(at, copy.deepcopy(container[at]))
-    else:
-        container[at] = [container[at], container[at]]
-    return whole[0]
-
-
-def _places(container: Any) -> Iterator[tuple[Any, Any]]:
-    members = container.items() if isinstance(container, dict) else enumerate(container)
-    for at, member in list(members):
-        yield container, at
-        if isinstance(member, dict | list):
-            yield from _places(member)
 
 
 async def alter_threads(db: Database, rng: random.Random) -> list[tuple[str, tuple[str, ...]]]:

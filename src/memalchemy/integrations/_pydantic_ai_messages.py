@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
 from memalchemy.errors import NotSerialisable
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations._values import storable
 
 T = TypeVar("T")
@@ -36,8 +37,13 @@ def dump_messages(messages: Sequence[ModelMessage]) -> list[dict[str, Any]]:
     return found
 
 
+@StoredForm("list of messages of Pydantic AI")
 def load_messages(stored: Sequence[dict[str, Any]]) -> list[ModelMessage]:
-    """Return the messages of `dump_messages`, equal to those that were dumped."""
+    """Return the messages of `dump_messages`, equal to those that were dumped.
+
+    Raises:
+        Corrupt: they are none.
+    """
     return ModelMessagesTypeAdapter.validate_python(stored)
 
 

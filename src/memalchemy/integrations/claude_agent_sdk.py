@@ -14,6 +14,7 @@ from memalchemy.contracts import MAX_LIMIT, Seconds
 from memalchemy.database import HostConnection
 from memalchemy.errors import InvalidArgument
 from memalchemy.integrations._base import Adapter, AnyDatabase, requires
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.log.listing import all_namespaces, entry_namespaces
 from memalchemy.threads import ThreadLog
 
@@ -226,16 +227,17 @@ class MemalchemySessionStore(Adapter, SessionStore):
         summaries, session_id = self._log_of_summaries(key["project_key"]), key["session_id"]
         before = await summaries.tail(session_id, 1, connection=tx)
         known, new = None, []
-        if before:
-            stored = before[0].value
-            seen = max(seen, stored["position"])
-            known = SessionSummaryEntry(session_id=session_id, mtime=0, data=stored["data"])
-        for position, line in zip(positions, lines, strict=True):
-            if position > seen:
-                new.append(line)
-                seen = position
-        # It is written even without a new line: it may not be older than the transcript.
-        value = {"data": fold_session_summary(known, key, new)["data"], "position": seen}
+        with StoredForm("summary of a session of Claude"):
+            if before:
+                stored = before[0].value
+                seen = max(seen, stored["position"])
+                known = SessionSummaryEntry(session_id=session_id, mtime=0, data=stored["data"])
+            for position, line in zip(positions, lines, strict=True):
+                if position > seen:
+                    new.append(line)
+                    seen = position
+            # It is written even without a new line: it may not be older than the transcript.
+            value = {"data": fold_session_summary(known, key, new)["data"], "position": seen}
         await summaries.replace_suffix(session_id, 0, [value], connection=tx)
 
     def _to_subpaths(self, project_key: str, namespaces: Iterable[tuple[str, ...]]) -> list[str]:

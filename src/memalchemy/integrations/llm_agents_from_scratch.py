@@ -9,6 +9,7 @@ from typing import Any
 from memalchemy import EpisodeStore, errors, memory
 from memalchemy.contracts import Seconds
 from memalchemy.integrations._base import Adapter, AnyDatabase, requires
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.store.embedding import Embedder
 
 with requires(
@@ -146,6 +147,7 @@ def _to_native(episode: Episode) -> memory.Episode:
     )
 
 
+@StoredForm("episode of llm-agents-from-scratch")
 def _from_native(found: memory.Episode) -> Episode:
     metadata = dict(found.metadata)
     extra = metadata.pop(EXTRA_FIELDS, {})

@@ -21,8 +21,9 @@ from pydantic import TypeAdapter
 from memalchemy._cache import BoundedCache
 from memalchemy.contracts import MAX_LIMIT, Entry, StoreItem
 from memalchemy.database import HostConnection
-from memalchemy.errors import Conflict
+from memalchemy.errors import Conflict, NotFound
 from memalchemy.integrations._base import Adapter, AnyDatabase, requires
+from memalchemy.integrations._stored_forms import StoredForm, not_of_the_form
 from memalchemy.store import Store
 from memalchemy.threads import ThreadLog
 
@@ -218,6 +219,8 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
                 before, size = page[0].position, min(2 * size, MAX_LIMIT)
                 continue
             history.append(read[wanted])
+            if len(history) > len(read):
+                raise not_of_the_form("history of Pydantic AI", RecursionError())
             wanted = _parent_id(history[-1])
         return _to_entries(history[::-1])
 
@@ -345,8 +348,9 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
         await self.log.remove(thread, gone, connection=connection)
 
     def _to_record(self, item: StoreItem) -> ConversationRecord:
-        record = _RECORD.validate_python(item.value["record"])
-        self._remember_record(record, item.value["log"], item.version, item.created_at)
+        with StoredForm("record of a conversation of Pydantic AI"):
+            record = _RECORD.validate_python(item.value["record"])
+            self._remember_record(record, item.value["log"], item.version, item.created_at)
         return record
 
     def _remember_record(
@@ -400,8 +404,11 @@ def _stored_id(entry_id: str | None) -> UUID | str | None:
     return found if str(found) == entry_id else entry_id
 
 
+@StoredForm("entry of Pydantic AI")
 def _parent_id(entry: Entry) -> str | None:
     found = entry.value["parent_id"]
+    if not isinstance(found, str | UUID | None):
+        raise TypeError(f"a {type(found).__name__} is no id")
     return None if found is None else str(found)
 
 
@@ -414,6 +421,7 @@ def _to_entries(entries: Sequence[Entry]) -> list[ConversationEntry]:
     ]
 
 
+@StoredForm("entry of Pydantic AI")
 def _message_fields(value: Mapping[str, Any]) -> dict[str, Any]:
     return {name: part for name, part in value.items() if name != "parent_id"}
 
@@ -422,8 +430,8 @@ def _tips_of_branches(record: ConversationRecord) -> list[str]:
     return [*([] if record.head_id is None else [record.head_id]), *record.branches]
 
 
-def _entry_missing(entry_id: str) -> LookupError:
-    return LookupError(f"the store has no entry {entry_id!r}")
+def _entry_missing(entry_id: str) -> NotFound:
+    return NotFound(f"the store has no entry {entry_id!r}")
 
 
 __all__ = ["MemalchemyConversationStore"]

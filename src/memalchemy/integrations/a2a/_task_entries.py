@@ -16,11 +16,14 @@ from a2a.types import Message, Part, Role, Task
 from google.protobuf.message import Message as Protobuf
 from google.protobuf.struct_pb2 import Value
 
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations.a2a._protobuf import read_into
 
 _ROLES = {Role.ROLE_USER: "user", Role.ROLE_AGENT: "assistant"}
 
 Entry = dict[str, Any]
+
+_FORM = StoredForm("task of A2A")
 
 
 class TaskEntries:
@@ -54,13 +57,14 @@ class TaskEntries:
 
         Return ``None`` if anything has changed of what the task had then.
         """
-        known = [] if last is None else last["sequences"]
-        if len(known) > len(self._sequences):
-            return None
-        for some, (count, digest) in zip(self._sequences, known, strict=False):
-            if _digest(some[:count]) != digest:
+        with _FORM:
+            known = [] if last is None else last["sequences"]
+            if len(known) > len(self._sequences):
                 return None
-        counts = [count for count, _ in known] + [0] * (len(self._sequences) - len(known))
+            for some, (count, digest) in zip(self._sequences, known, strict=False):
+                if _digest(some[:count]) != digest:
+                    return None
+            counts = [count for count, _ in known] + [0] * (len(self._sequences) - len(known))
         history, *artifacts = (
             some[count:] for some, count in zip(self._sequences, counts, strict=True)
         )
@@ -74,6 +78,7 @@ class TaskEntries:
         return entries
 
 
+@_FORM
 def to_task(entries: Sequence[Entry]) -> Task:
     """Return a new task that equals the one whose entries these are."""
     task = rest_of(entries[-1])
@@ -84,9 +89,19 @@ def to_task(entries: Sequence[Entry]) -> Task:
     return task
 
 
+@_FORM
 def rest_of(last: Entry) -> Task:
     """Return a task without its messages and the parts of its artifacts."""
     return read_into(Task(), last["protobuf"])
+
+
+@_FORM
+def version_of(last: Entry) -> int:
+    """Return the number of a task's version."""
+    version = last["version"]
+    if not isinstance(version, int):
+        raise TypeError(f"a {type(version).__name__} is no version")
+    return version
 
 
 def _entry_of_message(message: Message) -> Entry:

@@ -16,7 +16,9 @@ from a2a.utils.proto_utils import to_stream_response
 from memalchemy.contracts import Seconds, to_lifetime
 from memalchemy.database import Database, HostConnection
 from memalchemy.integrations._base import Adapter, AnyDatabase
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations.a2a._protobuf import read_into
+from memalchemy.integrations.a2a._task_entries import version_of
 from memalchemy.threads import ThreadLog
 
 DAY = 86_400.0
@@ -65,9 +67,11 @@ class MemalchemyTaskEventStream(Adapter, TaskEventStream):
             entries = await self.events.range(task_id, after=position)
             for entry in entries:
                 position = entry.position
-                version = TaskVersion(entry.value["version"])
+                version = TaskVersion(version_of(entry.value))
                 if version.is_after(after):
-                    yield VersionedEvent(to_event(entry.value["event"]), version)
+                    with StoredForm("event of A2A"):
+                        stored = to_event(entry.value["event"])
+                    yield VersionedEvent(stored, version)
             if not entries:
                 await asyncio.sleep(self._poll_interval)
 

@@ -20,7 +20,7 @@ from memalchemy.integrations.a2a._task_adapter import (
     read_entries,
     read_stored,
 )
-from memalchemy.integrations.a2a._task_entries import TaskEntries, rest_of, to_task
+from memalchemy.integrations.a2a._task_entries import TaskEntries, rest_of, to_task, version_of
 from memalchemy.integrations.a2a.task_event_stream import to_bytes
 from memalchemy.integrations.a2a.task_store import MemalchemyTaskStore
 from memalchemy.threads.locked_log_retry import retry_on_log
@@ -89,7 +89,7 @@ class MemalchemyVersionedTaskStore(TaskAdapter, VersionedTaskStore):
 
         async def attempt(connection: HostConnection | None) -> TaskVersion:
             stored = await read_stored(tasks, task_id, connection)
-            version = (0 if stored.entry is None else stored.entry["version"]) + 1
+            version = (0 if stored.entry is None else version_of(stored.entry)) + 1
             if not (_may_be_canceled(stored) if cancels else version == expected + 1):
                 raise ConcurrentTaskModificationError(task_id)
             await self._write(task_id, context, entries, stored, version, told, connection)
@@ -105,7 +105,7 @@ class MemalchemyVersionedTaskStore(TaskAdapter, VersionedTaskStore):
         entries = await read_entries(self.tasks(context), task_id)
         if not entries:
             return None
-        return StoredTask(to_task(entries), TaskVersion(entries[-1]["version"]))
+        return StoredTask(to_task(entries), TaskVersion(version_of(entries[-1])))
 
 
 def _may_be_canceled(stored: Stored) -> bool:

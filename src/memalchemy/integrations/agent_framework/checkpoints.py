@@ -12,6 +12,7 @@ from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import CheckpointInfo, Seconds
 from memalchemy.errors import MemalchemyError
 from memalchemy.integrations._base import Adapter, AnyDatabase
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations.agent_framework._object_codec import ObjectCodec, ObjectNotStorable
 from memalchemy.keys import check_namespace
 
@@ -139,6 +140,7 @@ class MemalchemyCheckpointStorage(Adapter):
     async def _list_infos(self, workflow_name: str) -> list[CheckpointInfo]:
         return [one async for one in self.checkpointer.history(workflow_name)][::-1]
 
+    @StoredForm("checkpoint of Agent Framework")
     def _to_checkpoint(self, fields: dict[str, Any]) -> WorkflowCheckpoint:
         return WorkflowCheckpoint.from_dict(self._objects.decode(fields))
 

@@ -10,6 +10,7 @@ from agent_framework._sessions import filter_new_messages
 
 from memalchemy.database import HostConnection
 from memalchemy.integrations._base import Adapter, AnyDatabase
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.keys import check_list, check_namespace
 from memalchemy.threads import ThreadLog
 from memalchemy.threads.locked_log_retry import retry_on_log
@@ -87,7 +88,7 @@ class MemalchemyHistoryProvider(Adapter, HistoryProvider):
         _, values = await self.log.scan(
             session_id or DEFAULT_SESSION, lambda _position, value, _mark: value
         )
-        messages = [Message.from_dict(value) for value in values]
+        messages = [_to_message(value) for value in values]
         if self.skip_excluded:
             return [one for one in messages if not one.additional_properties.get("_excluded")]
         return messages
@@ -116,7 +117,7 @@ class MemalchemyHistoryProvider(Adapter, HistoryProvider):
             # An overlap is with the end of the history, or with all of it if it is shorter.
             few = len(messages) + 1
             stored = await self.log.tail(thread_id, few, connection=tx) if version else []
-            existing = [Message.from_dict(entry.value) for entry in stored]
+            existing = [_to_message(entry.value) for entry in stored]
             new = [one.to_dict() for one in filter_new_messages(existing, messages)]
             await self.log.append(thread_id, new, expected_version=version, connection=tx)
 
@@ -125,6 +126,11 @@ class MemalchemyHistoryProvider(Adapter, HistoryProvider):
     async def clear(self, session_id: str | None) -> None:
         """Delete the messages of a session."""
         await self.log.delete(session_id or DEFAULT_SESSION)
+
+
+@StoredForm("message of Agent Framework")
+def _to_message(stored: dict[str, Any]) -> Message:
+    return Message.from_dict(stored)
 
 
 __all__ = ["MemalchemyHistoryProvider"]

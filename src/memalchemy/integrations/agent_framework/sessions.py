@@ -10,6 +10,7 @@ from agent_framework import AgentSession, SessionStore
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import Retention, Seconds
 from memalchemy.integrations._base import Adapter, AnyDatabase
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.keys import check_namespace
 
 with warnings.catch_warnings():
@@ -65,7 +66,10 @@ class MemalchemySessionStore(Adapter, _SessionStore):
         """Return a new session with the stored state; ``None`` if there is none."""
         self.validate_session_id(session_id)
         found = await self.checkpointer.load(session_id)
-        return None if found is None else AgentSession.from_dict(found)
+        if found is None:
+            return None
+        with StoredForm("session of Agent Framework"):
+            return AgentSession.from_dict(found)
 
     async def set(self, session_id: str, session: AgentSession) -> None:
         """Store a session under an id, in place of what is there.

@@ -19,6 +19,7 @@ from memalchemy.errors import NotSerialisable
 from memalchemy.filters import Filter
 from memalchemy.integrations._base import AnyDatabase, blocking
 from memalchemy.integrations._filters import equals
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations.crewai._adapter import CrewAdapter, with_text_keys
 from memalchemy.store import Store
 
@@ -407,6 +408,7 @@ def _as_written(item: StoreItem, value: dict[str, Any]) -> NewItem:
     )
 
 
+@StoredForm("memory of CrewAI")
 def _to_record(item: StoreItem, vector: list[float] | None = None) -> MemoryRecord:
     return MemoryRecord(
         id=item.key, embedding=vector, **{name: item.value[name] for name in _FIELDS}

@@ -21,6 +21,7 @@ from google.genai import types
 
 from memalchemy.contracts import MAX_LIMIT, StoreItem
 from memalchemy.integrations._base import AnyDatabase
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations._values import dumped, storable
 from memalchemy.integrations.google_adk._adapter import GoogleADKAdapter
 from memalchemy.store import Store
@@ -31,6 +32,8 @@ MAX_REFERENCES = 5
 
 TOMBSTONE = types.Part(inline_data=types.Blob(mime_type="application/octet-stream", data=b""))
 """The version that ADK saves where a rewound session had no such artifact yet."""
+
+_FORM = StoredForm("artifact of Google ADK")
 
 
 class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
@@ -101,7 +104,8 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
             head: dict[str, Any] = {"id": uuid4().hex, "versions": 0}
             if item is not None:
                 head = item.value
-            return {"id": head["id"], "versions": head["versions"] + 1}
+            with _FORM:
+                return {"id": head["id"], "versions": head["versions"] + 1}
 
         async with self.db.transaction() as tx:
             head = await self.store.change(scope, filename, next_version, connection=tx)
@@ -136,7 +140,8 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
             found = await self._read_version(scope, filename, version, is_content=True)
             if found is None:
                 return None
-            part = types.Part.model_validate(found)
+            with _FORM:
+                part = types.Part.model_validate(found)
             if not is_artifact_ref(part):
                 return None if part in (types.Part(), TOMBSTONE) else part
             assert part.file_data is not None
@@ -179,7 +184,8 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
         """Return the numbers of an artifact's versions, in order."""
         scope = self._namespace_of_names(app_name, user_id, session_id, filename)
         head = await self.store.get(scope, filename)
-        return [] if head is None else list(range(head["versions"]))
+        with _FORM:
+            return [] if head is None else list(range(head["versions"]))
 
     async def list_artifact_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
@@ -191,7 +197,8 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
             return []
         versions, _ = _namespaces_of_file(scope, head)
         items = await self.store.list_items(versions, limit=MAX_LIMIT, order="key")
-        return [ArtifactVersion(**item.value) for item in items]
+        with _FORM:
+            return [ArtifactVersion(**item.value) for item in items]
 
     async def get_artifact_version(
         self,
@@ -205,7 +212,8 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
         """Return the description of a version, the latest by default, or ``None``."""
         scope = self._namespace_of_names(app_name, user_id, session_id, filename)
         found = await self._read_version(scope, filename, version, is_content=False)
-        return None if found is None else ArtifactVersion(**found)
+        with _FORM:
+            return None if found is None else ArtifactVersion(**found)
 
     async def _read_version(
         self, scope: tuple[str, ...], filename: str, version: int | None, *, is_content: bool
@@ -213,9 +221,10 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
         head = await self.store.get(scope, filename)
         if head is None:
             return None
-        wanted = head["versions"] - 1 if version is None else version
-        if not 0 <= wanted < head["versions"]:
-            return None
+        with _FORM:
+            wanted = head["versions"] - 1 if version is None else version
+            if not 0 <= wanted < head["versions"]:
+                return None
         return await self.store.get(
             _namespaces_of_file(scope, head)[is_content], _key_of_version(wanted)
         )
@@ -254,10 +263,13 @@ def _mime_type(part: types.Part, app_name: str, user_id: str, session_id: str | 
     return None
 
 
+@_FORM
 def _namespaces_of_file(
     scope: tuple[str, ...], head: dict[str, Any]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the namespaces of a file's descriptions and of its contents."""
+    if not isinstance(head["id"], str):
+        raise TypeError(f"a {type(head['id']).__name__} is no part of a namespace")
     return (*scope, head["id"], "versions"), (*scope, head["id"], "contents")
 
 

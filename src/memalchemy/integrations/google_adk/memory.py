@@ -19,6 +19,7 @@ from memalchemy.codec.values import decode_value, encode_value
 from memalchemy.contracts import NewItem, SearchMode, Seconds, StoreItem
 from memalchemy.errors import Conflict, Corrupt
 from memalchemy.integrations._base import AnyDatabase
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations._values import dumped, storable
 from memalchemy.integrations.google_adk._adapter import GoogleADKAdapter
 from memalchemy.search.vectors import Metric
@@ -26,6 +27,7 @@ from memalchemy.store import LEAVE, Store
 from memalchemy.store.embedding import Embedder
 
 
+@StoredForm("memory of Google ADK")
 def _decode_entry(stored: str | bytes) -> MemoryEntry:
     """Return a stored memory. Those of earlier releases are JSON."""
     if isinstance(stored, str) or stored.startswith(b"{"):

@@ -24,6 +24,7 @@ from memalchemy.contracts import MAX_LIMIT, NewItem, StoreItem
 from memalchemy.database import HostConnection
 from memalchemy.errors import Conflict
 from memalchemy.integrations._base import AnyDatabase
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations._values import dumped, storable
 from memalchemy.integrations.google_adk._adapter import GoogleADKAdapter
 from memalchemy.keys import MAX_ENTRY_KEY_CHARACTERS, check_thread_id, encode_id
@@ -298,14 +299,14 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
     async def _read_events(self, log: ThreadLog, id_: str, config: GetSessionConfig) -> list[Event]:
         recent, after = config.num_recent_events, config.after_timestamp
         if recent is None and after is None:
-            _, events = await log.scan(id_, lambda _at, value, _mark: Event.model_validate(value))
+            _, events = await log.scan(id_, lambda _at, value, _mark: _to_event(value))
             return events
         if recent is not None:
             entries = await log.tail(id_, recent)
         else:
             assert after is not None
             entries = await log.range(id_, since=moment(after))
-        events = [Event.model_validate(entry.value) for entry in entries]
+        events = [_to_event(entry.value) for entry in entries]
         # Stored times are in microseconds.
         return [event for event in events if after is None or event.timestamp >= after]
 
@@ -397,6 +398,12 @@ def _comparable(value: Any) -> Any:
     return repr(value)
 
 
+@StoredForm("event of Google ADK")
+def _to_event(stored: Any) -> Event:
+    return Event.model_validate(stored)
+
+
+@StoredForm("session of Google ADK")
 def _to_session(own: StoreItem, state: dict[str, Any], events: list[Event]) -> Session:
     app_name, user_id, id_ = own.namespace[-3:]
     session = Session(

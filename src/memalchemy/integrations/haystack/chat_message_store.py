@@ -14,6 +14,7 @@ from memalchemy._retry import retry_on_conflict
 from memalchemy.contracts import MAX_LIMIT, UNSET
 from memalchemy.database import HostConnection
 from memalchemy.integrations._base import AnyDatabase, blocking
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations.haystack._adapter import HaystackAdapter
 from memalchemy.threads import ThreadLog
 
@@ -120,9 +121,7 @@ class MemalchemyChatMessageStore(HaystackAdapter):
             raise ValueError("last_k must be 0 or greater")
         wanted = self.last_k if last_k is None else last_k
         if wanted is None:
-            _, found = await self.log.scan(
-                chat_history_id, lambda _, value, __: ChatMessage.from_dict(value)
-            )
+            _, found = await self.log.scan(chat_history_id, lambda _, value, __: _to_message(value))
             return found
         if not wanted:
             return []
@@ -130,7 +129,7 @@ class MemalchemyChatMessageStore(HaystackAdapter):
         entries = self.log.iter_entries(chat_history_id, newest_first=True)
         async with aclosing(entries):
             async for entry in entries:
-                message = ChatMessage.from_dict(entry.value)
+                message = _to_message(entry.value)
                 if _ends_round(message) and len(_split_into_rounds(newest)) >= wanted:
                     break
                 newest.append(message)
@@ -193,6 +192,11 @@ class MemalchemyChatMessageStore(HaystackAdapter):
 
 class _IdTaken(Exception):
     """Rolls back an append in which a counted id is that of another message."""
+
+
+@StoredForm("message of Haystack")
+def _to_message(stored: Any) -> ChatMessage:
+    return ChatMessage.from_dict(stored)
 
 
 def _ends_round(message: ChatMessage) -> bool:

@@ -17,6 +17,7 @@ from memalchemy.contracts import NewItem, StoreItem
 from memalchemy.database import HostConnection
 from memalchemy.errors import Conflict, InvalidArgument, MemalchemyError
 from memalchemy.integrations._base import AnyDatabase, blocking
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations._wordless import plain_name, wordless
 from memalchemy.integrations.haystack._adapter import HaystackAdapter, translated
 from memalchemy.integrations.haystack._filters import native_filter
@@ -392,10 +393,12 @@ def _searchable_vector(document: Document) -> list[float] | None:
     return embedding if embedding is not None and any(embedding) else None
 
 
+@StoredForm("document of Haystack")
 def _is_in_table(value: Mapping[str, Any]) -> bool:
     return "dimensions" in value and "embedding" not in value
 
 
+@StoredForm("document of Haystack")
 def _exact_embedding(value: Mapping[str, Any]) -> list[float] | None:
     if "embedding" not in value:
         return None
@@ -403,6 +406,7 @@ def _exact_embedding(value: Mapping[str, Any]) -> list[float] | None:
     return numbers
 
 
+@StoredForm("document of Haystack")
 def _to_document(item: StoreItem, embedding: list[float] | None, score: float | None) -> Document:
     value = item.value
     blob, sparse = value.get("blob"), value.get("sparse_embedding")

@@ -25,6 +25,8 @@ from langchain_core.messages import (
     ToolMessageChunk,
 )
 
+from memalchemy.integrations._stored_forms import StoredForm
+
 MESSAGES: dict[str, type[BaseMessage]] = {
     "ai": AIMessage,
     "human": HumanMessage,
@@ -59,15 +61,14 @@ def message_to_record(message: BaseMessage) -> dict[str, Any]:
     return {"type": message.type, **message.model_dump(exclude_defaults=True)}
 
 
+@StoredForm("message of LangChain")
 def record_to_message(record: dict[str, Any]) -> BaseMessage:
     """Return the message that `message_to_record` has made *record* of.
 
     Raises:
-        ValueError: the record is none of a message.
+        Corrupt: the record is none of a message.
     """
-    cls = MESSAGES.get(record.get("type", ""))
-    if cls is None:
-        raise ValueError("a stored value is no message of LangChain")
+    cls = MESSAGES[record["type"]]
     message = cls(**record)
     if isinstance(message, AIMessage):
         # The constructor makes calls of additional_kwargs where it is given none. The message had
@@ -87,8 +88,13 @@ def value_to_record(value: Any) -> tuple[Any, dict[str, str]]:
     return value, {}
 
 
+@StoredForm("document of LangChain")
 def record_to_value(record: Any, metadata: dict[str, Any]) -> Any:
-    """Return the value of which `value_to_record` has made a record and its metadata."""
+    """Return the value of which `value_to_record` has made a record and its metadata.
+
+    Raises:
+        Corrupt: it has made it of none.
+    """
     match metadata.get("class"):
         case "message":
             return record_to_message(record)

@@ -17,6 +17,7 @@ from langchain_core.outputs import (
 
 from memalchemy.contracts import Seconds
 from memalchemy.integrations._base import AnyDatabase, blocking
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations.langchain._adapter import LangChainAdapter
 from memalchemy.integrations.langchain._records import message_to_record, record_to_message
 from memalchemy.store import Store
@@ -104,6 +105,7 @@ def _to_record(generation: Generation) -> dict[str, Any]:
     return record
 
 
+@StoredForm("generation of LangChain")
 def _to_generation(record: dict[str, Any]) -> Generation:
     fields = {"text": record["text"], "generation_info": record["info"]}
     if "message" in record:

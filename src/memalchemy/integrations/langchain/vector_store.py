@@ -12,6 +12,7 @@ from langchain_core.vectorstores import VectorStore
 
 from memalchemy.contracts import NewItem, SearchHit, SearchMode, Seconds, StoreItem
 from memalchemy.integrations._base import AnyDatabase, blocking
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations.langchain._adapter import LangChainAdapter
 from memalchemy.keys import check_list
 from memalchemy.search.diversity import diversify
@@ -329,6 +330,7 @@ def _check_ids(given: Sequence[str | None] | None) -> list[str | None] | None:
     return None if given is None else check_list(given, "ids")
 
 
+@StoredForm("document of LangChain")
 def _to_document(item: StoreItem) -> Document:
     return Document(id=item.key, page_content=item.value, metadata=item.metadata)
 

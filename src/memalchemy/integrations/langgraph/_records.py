@@ -22,6 +22,7 @@ from memalchemy._bounds import Colliding, Oversized
 from memalchemy.codec import foreign_msgpack
 from memalchemy.contracts import Packed
 from memalchemy.errors import Corrupt, InvalidArgument, MemalchemyError, NotSerialisable, TooLarge
+from memalchemy.integrations._stored_forms import StoredForm, not_of_the_form
 from memalchemy.integrations.langgraph import _message_cache
 from memalchemy.keys import check_name, check_namespace, encode_id
 from memalchemy.metadata import check_metadata
@@ -186,12 +187,17 @@ def dumps(serde: SerializerProtocol, value: Any) -> Packed:
     return packed
 
 
-def loads(serde: SerializerProtocol, value: Packed) -> Any:
+_FORM = StoredForm("checkpoint of LangGraph")
+
+
+def loads(serde: SerializerProtocol, value: Any) -> Any:
     """Deserialise a value.
 
     Raises:
-        Corrupt: it would take too much memory, or too much work.
+        Corrupt: it is none of LangGraph's, or would take too much memory, or too much work.
     """
+    if not isinstance(value, Packed):
+        raise not_of_the_form("value of LangGraph", TypeError())
     try:
         return _message_cache.load_typed(serde, value.format, value.data)
     except (Oversized, Colliding) as error:
@@ -226,13 +232,17 @@ def from_state(
     serde: SerializerProtocol, checkpoint_id: str, state: Mapping[str, Any]
 ) -> tuple[Checkpoint, CheckpointMetadata]:
     """Return the checkpoint and the metadata of a state, the inverse of `to_state`."""
-    checkpoint = loads(serde, state[ENVELOPE]) | {"id": checkpoint_id}
+    envelope = loads(serde, state.get(ENVELOPE))
+    with _FORM:
+        checkpoint = {**envelope, "id": checkpoint_id}
+        channels = dict.fromkeys([*checkpoint["channel_versions"], *_channels_of(state)])
     checkpoint["channel_values"] = {
         channel: loads(serde, state[channel_key(channel)])
-        for channel in dict.fromkeys([*checkpoint["channel_versions"], *_channels_of(state)])
+        for channel in channels
         if has_value(state, channel)
     }
-    return cast(Checkpoint, checkpoint), cast(CheckpointMetadata, loads(serde, state[METADATA]))
+    metadata = loads(serde, state.get(METADATA))
+    return cast(Checkpoint, checkpoint), cast(CheckpointMetadata, metadata)
 
 
 def unchanged_values(
@@ -247,14 +257,16 @@ def unchanged_values(
     """
     if ENVELOPE not in parent:
         return {}
-    before = loads(serde, parent[ENVELOPE])["channel_versions"]
-    return {
-        channel: parent[channel_key(channel)]
-        for channel in channels
-        if channel in before
-        and before[channel] == versions[channel]
-        and channel_key(channel) in parent
-    }
+    envelope = loads(serde, parent[ENVELOPE])
+    with _FORM:
+        before = envelope["channel_versions"]
+        return {
+            channel: parent[channel_key(channel)]
+            for channel in channels
+            if channel in before
+            and before[channel] == versions[channel]
+            and channel_key(channel) in parent
+        }
 
 
 def needs_parent(metadata: Mapping[str, Any], state: Mapping[str, Any]) -> bool:

@@ -14,6 +14,7 @@ from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, Messag
 from memalchemy.contracts import MAX_LIMIT, check_limit
 from memalchemy.database import HostConnection
 from memalchemy.integrations._base import Adapter, AnyDatabase
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations._values import dumped, storable
 from memalchemy.integrations.llama_index._pydantic_adapter import ModelAdapter
 from memalchemy.threads import ThreadLog
@@ -279,6 +280,7 @@ def _to_value(message: ChatMessage) -> dict[str, Any]:
     return found
 
 
+@StoredForm("message of LlamaIndex")
 def _to_message(value: dict[str, Any]) -> ChatMessage:
     if POSITION in value:
         value = {name: part for name, part in value.items() if name != POSITION}

@@ -30,6 +30,7 @@ from memalchemy._bounds import parse_plain_json
 from memalchemy.contracts import NewItem, StoreItem
 from memalchemy.filters import Filter
 from memalchemy.integrations._base import Adapter, AnyDatabase, SyncAdapter, blocking
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations._wordless import plain_name, wordless
 from memalchemy.integrations.llama_index._filters import (
     document_fields,
@@ -267,6 +268,7 @@ def _to_value(node: BaseNode) -> dict[str, Any]:
     }
 
 
+@StoredForm("node of LlamaIndex")
 def _to_node(item: StoreItem) -> BaseNode:
     rest = parse_plain_json(item.value["node"])
     if "text" in rest:

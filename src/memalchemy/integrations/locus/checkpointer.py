@@ -11,11 +11,13 @@ from locus.core.protocols import CheckpointerCapabilities
 from locus.core.state import AgentState
 from locus.memory import registry
 from locus.memory.checkpointer import BaseCheckpointer
+from pydantic import ValidationError
 
 from memalchemy import Checkpointer, NotFound, Retention
 from memalchemy.contracts import MAX_LIMIT, CheckpointRecord, Seconds
 from memalchemy.database import HostConnection
 from memalchemy.integrations._base import AnyDatabase
+from memalchemy.integrations._stored_forms import not_of_the_form
 from memalchemy.integrations._values import storable
 from memalchemy.integrations.locus._adapter import LocusAdapter
 
@@ -120,9 +122,11 @@ class MemalchemyCheckpointer(LocusAdapter, BaseCheckpointer):
         connection: HostConnection | None = None,
     ) -> AgentState | None:
         """Return the state of a checkpoint, the newest without an id; ``None`` if it is absent."""
-        found: AgentState | None = await self.native.load(
-            thread_id, checkpoint_id, connection=connection
-        )
+        found: AgentState | None
+        try:
+            found = await self.native.load(thread_id, checkpoint_id, connection=connection)
+        except ValidationError as error:
+            raise not_of_the_form("state of locus", error) from None
         if found is not None:
             self._note_superseded(thread_id, found)
         return found

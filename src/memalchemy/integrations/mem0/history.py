@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from memalchemy.integrations._base import AnyDatabase, SyncAdapter
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.keys import MAX_ID_CHARACTERS
 from memalchemy.threads import ThreadLog
 
@@ -101,16 +102,17 @@ class MemalchemyHistory(SyncAdapter):
     def get_history(self, memory_id: str) -> list[dict[str, Any]]:
         """Return the changes of a memory, the oldest first."""
         entries = self.wait(self.changes.range(memory_id))
-        return [
-            {
-                "id": entry.value["id"],
-                "memory_id": memory_id,
-                **{name: entry.value[name] for name in _FIELDS[:5]},
-                "is_deleted": entry.value["is_deleted"],
-                **{name: entry.value[name] for name in _FIELDS[5:]},
-            }
-            for entry in entries
-        ]
+        with StoredForm("change of mem0"):
+            return [
+                {
+                    "id": entry.value["id"],
+                    "memory_id": memory_id,
+                    **{name: entry.value[name] for name in _FIELDS[:5]},
+                    "is_deleted": entry.value["is_deleted"],
+                    **{name: entry.value[name] for name in _FIELDS[5:]},
+                }
+                for entry in entries
+            ]
 
     def save_messages(self, messages: Sequence[Mapping[str, Any]], session_scope: str) -> None:
         """Add messages of a session, all or none; the oldest beyond ``keep_messages`` are deleted.

@@ -30,6 +30,7 @@ from memalchemy.contracts import Seconds, StoreItem
 from memalchemy.database import HostConnection
 from memalchemy.integrations._base import Adapter, AnyDatabase
 from memalchemy.integrations._declarations.pydantic_ai_harness import RECEIPTS, ROOT
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations.pydantic_ai_harness._keys import key_of
 from memalchemy.store import Store
 
@@ -88,13 +89,14 @@ class MemalchemyMemoryStore(Adapter):
         found = await self.store.get(self._files, path)
         if found is None:
             return None
-        return MemoryFile(
-            content=found["content"][:max_chars],
-            version=found["version"],
-            operation_id=found["operation_id"],
-            truncated=len(found["content"]) > max_chars,
-            metadata=decode_metadata(found["metadata"]),
-        )
+        with StoredForm("file of the Pydantic AI harness"):
+            return MemoryFile(
+                content=found["content"][:max_chars],
+                version=found["version"],
+                operation_id=found["operation_id"],
+                truncated=len(found["content"]) > max_chars,
+                metadata=decode_metadata(found["metadata"]),
+            )
 
     async def get_operation(self, operation: MemoryOperation) -> MemoryMutation | None:
         """Return the result of an operation, if it was done.

@@ -14,6 +14,7 @@ from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import Entry, Retention
 from memalchemy.errors import Conflict, InvalidArgument, MemalchemyError
 from memalchemy.integrations._base import AnyDatabase, SyncAdapter, blocking
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.keys import check_namespace
 from memalchemy.threads import ThreadLog
 
@@ -79,7 +80,10 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
         """Return a session; ``None`` if there is none of this id."""
         with self.translated_errors():
             state = await self.sessions.load(session_id)
-        return None if state is None else Session.from_dict(state)
+        if state is None:
+            return None
+        with StoredForm("session of Strands"):
+            return Session.from_dict(state)
 
     async def adelete_session(self, /, session_id: str, **kwargs: Any) -> None:
         """Delete a session with its agents, messages and all else, in one transaction.
@@ -113,7 +117,10 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
         """Return an agent; ``None`` if the session has none of this id."""
         with self.translated_errors():
             state = await self.agents(agent_id).load(session_id)
-        return None if state is None else SessionAgent.from_dict(state)
+        if state is None:
+            return None
+        with StoredForm("agent of Strands"):
+            return SessionAgent.from_dict(state)
 
     async def aupdate_agent(
         self, /, session_id: str, session_agent: SessionAgent, **kwargs: Any
@@ -345,9 +352,12 @@ def entry_of(message: SessionMessage) -> dict[str, Any]:
     return {**redacted, ENVELOPE: {**fields, "original": original}}
 
 
+@StoredForm("message of Strands")
 def _message_of(entry: dict[str, Any]) -> SessionMessage:
     shown: Any = {name: value for name, value in entry.items() if name != ENVELOPE}
     fields = dict(entry[ENVELOPE])
+    if not isinstance(fields.get("message_id"), int):
+        raise TypeError("messages are in the order of whole numbers")
     if "original" in fields:
         return SessionMessage(fields.pop("original"), redact_message=shown, **fields)
     return SessionMessage(shown, **fields)

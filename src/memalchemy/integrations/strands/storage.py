@@ -24,6 +24,7 @@ from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import MAX_LIMIT, NewItem, SearchHit
 from memalchemy.errors import MemalchemyError
 from memalchemy.integrations._base import AnyDatabase, paged
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations.strands._adapter import StrandsAdapter
 from memalchemy.keys import check_namespace
 from memalchemy.store import Store
@@ -157,7 +158,7 @@ class MemalchemyStorage(StrandsAdapter, Storage):
         with self.translated_errors():
             if match := _SNAPSHOT.fullmatch(full):
                 state = await self.snapshots.load(match[1], match[2])
-                return None if state is None else _bytes_of(state["data"])
+                return None if state is None else _bytes_of(state.get("data"))
             item = await self.store.get_item(*self._item_place(full))
         return None if item is None else _bytes_of(item.value)
 
@@ -231,7 +232,10 @@ def _value_of(data: bytes) -> str | bytes:
         return bytes(data)
 
 
-def _bytes_of(value: str | bytes) -> bytes:
+@StoredForm("object of Strands' storage")
+def _bytes_of(value: Any) -> bytes:
+    if not isinstance(value, str | bytes):
+        raise TypeError(f"a {type(value).__name__} is neither text nor bytes")
     return value.encode() if isinstance(value, str) else value
 
 

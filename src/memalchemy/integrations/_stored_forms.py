@@ -1,0 +1,50 @@
+"""What an adapter reads: a value that is not of the adapter's form is an error of memalchemy's.
+
+Something else may have written it, or a release of the framework that stores it in another form.
+Frameworks' own errors quote the value, which may be anything that somebody said.
+"""
+
+from __future__ import annotations
+
+from contextlib import ContextDecorator
+from typing import Any
+
+from pydantic import ValidationError
+
+from memalchemy.errors import Corrupt, MemalchemyError
+
+
+class StoredForm(ContextDecorator):
+    """A function, or a block, that makes an object of what is stored, and does nothing else.
+
+    Args:
+        what: the object, with its framework: ``message of LangChain``.
+
+    Raises:
+        Corrupt: no such object can be made of the value; the message quotes nothing of it.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
+        if isinstance(error, Exception) and not isinstance(error, MemalchemyError | MemoryError):
+            raise not_of_the_form(self._what, error) from None
+
+
+def not_of_the_form(what: str, error: Exception) -> Corrupt:
+    """Return the error of a stored value of which no *what* can be made, because of *error*."""
+    return Corrupt(
+        f"a stored value is no {what} ({_reason(error)}): something else has written it, or a "
+        "release that stores it in another form. It was not changed."
+    )
+
+
+def _reason(error: Exception) -> str:
+    """Say what was wrong, in words that quote nothing."""
+    if isinstance(error, ValidationError):
+        first, *_ = error.errors(include_url=False, include_context=False, include_input=False)
+        return f"{first['type']} at /{'/'.join(map(str, first['loc']))}"
+    return type(error).__name__

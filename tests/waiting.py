@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import islice
 
 A_WHILE = 60
 """Seconds after which what has not happened is taken never to happen."""
@@ -53,3 +54,8 @@ async def steps(count: int) -> None:
     """Let the other tasks of the loop run, *count* times."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+def first_lines(stream: Iterable[str], number: int) -> list[str]:
+    """Return the first lines of a stream, and leave the next one in it, as ``zip`` would not."""
+    return [*islice(stream, number)]

@@ -41,6 +41,7 @@ from memalchemy.integrations.agent_framework import (
 )
 from memalchemy.log import DELTAS
 from memalchemy.messages import role_of, text_of
+from waiting import first_lines
 
 
 def said(*texts: str) -> list[Message]:
@@ -222,7 +223,7 @@ async def test_a_killed_process_loses_no_acknowledged_write(
             env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         )
         assert process.stdout is not None
-        lines = [line for line, _ in zip(process.stdout, range(8), strict=False)]
+        lines = first_lines(process.stdout, 8)
         process.kill()
         rest, errors = process.communicate()
         assert len(lines) == 8, errors

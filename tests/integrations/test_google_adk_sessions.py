@@ -33,6 +33,7 @@ from hypothesis import strategies as st
 from memalchemy import Database, ThreadLog, TooLarge
 from memalchemy.events import subscribe
 from memalchemy.integrations.google_adk import MemalchemySessionService
+from waiting import first_lines
 
 ADA: dict[str, Any] = {"app_name": "app", "user_id": "ada"}
 BOB: dict[str, Any] = {"app_name": "app", "user_id": "bob"}
@@ -718,7 +719,7 @@ async def test_a_killed_process_loses_no_acknowledged_event_and_leaves_no_half(
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert process.stdout is not None
-    lines = [line for line, _ in zip(process.stdout, range(TOLD), strict=False)]
+    lines = first_lines(process.stdout, TOLD)
     process.kill()
     rest, errors = process.communicate()
     assert len(lines) == TOLD, errors

@@ -36,6 +36,7 @@ from memalchemy.integrations.haystack import (
     MemalchemyEmbeddingRetriever,
     MemalchemyKeywordRetriever,
 )
+from waiting import first_lines
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -551,7 +552,7 @@ async def test_a_killed_writer_loses_nothing_that_it_was_told_of(
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert process.stdout is not None
-    lines = [line for line, _ in zip(process.stdout, range(15), strict=False)]
+    lines = first_lines(process.stdout, 15)
     process.kill()
     rest, errors = process.communicate()
     told = [int(line) for line in [*lines, *rest.split()]]

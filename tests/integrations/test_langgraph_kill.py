@@ -12,6 +12,7 @@ import graph_to_kill
 
 import memalchemy
 from memalchemy.integrations.langgraph import MemalchemySaver
+from waiting import first_lines
 
 TOLD = 25
 """After how many steps the process is killed; it has far more to do."""
@@ -31,7 +32,7 @@ async def test_a_killed_graph_continues_after_its_last_acknowledged_step(
     )
     assert process.stdout is not None
     assert process.stderr is not None
-    lines = [line for line, _ in zip(process.stdout, range(TOLD), strict=False)]
+    lines = first_lines(process.stdout, TOLD)
     process.kill()
     rest, errors = process.communicate()
     assert len(lines) == TOLD, errors

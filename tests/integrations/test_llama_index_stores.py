@@ -58,6 +58,7 @@ from memalchemy.integrations.llama_index import (
     MemalchemyKVStore,
     MemalchemyVectorStore,
 )
+from waiting import first_lines
 
 ACTIVE, ARCHIVED = MessageStatus.ACTIVE, MessageStatus.ARCHIVED
 
@@ -322,7 +323,7 @@ async def test_a_killed_writer_loses_nothing_that_it_was_told_of(
     )
     assert process.stdout is not None
     assert process.stderr is not None
-    lines = [line for line, _ in zip(process.stdout, range(15), strict=False)]
+    lines = first_lines(process.stdout, 15)
     process.kill()
     # `communicate` leaves out what was read from the pipe together with the last line.
     rest, errors = process.stdout.read(), process.stderr.read()

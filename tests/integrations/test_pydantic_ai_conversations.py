@@ -45,6 +45,7 @@ from memalchemy.codec.encryption import generate_key
 from memalchemy.events import Event, subscribe
 from memalchemy.integrations.pydantic_ai import MemalchemyConversationStore
 from memalchemy.messages import role_of, text_of
+from waiting import first_lines
 
 SCALE = float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))
 
@@ -512,7 +513,7 @@ async def test_a_killed_process_loses_no_acknowledged_save_and_leaves_no_half_on
             env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         )
         assert process.stdout is not None
-        lines = [line for line, _ in zip(process.stdout, range(12), strict=False)]
+        lines = first_lines(process.stdout, 12)
         process.kill()
         rest, errors = process.communicate()
         assert len(lines) == 12, errors

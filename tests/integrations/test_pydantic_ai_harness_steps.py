@@ -46,6 +46,7 @@ from memalchemy import Checkpointer, Database, NotSerialisable, Store
 from memalchemy.events import Event, subscribe
 from memalchemy.integrations.pydantic_ai_harness import MemalchemyStepStore
 from memalchemy.messages import text_of
+from waiting import first_lines
 
 SCALE = float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))
 
@@ -344,7 +345,7 @@ async def test_a_killed_process_loses_no_acknowledged_step(
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert process.stdout is not None
-    lines = [line for line, _ in zip(process.stdout, range(20), strict=False)]
+    lines = first_lines(process.stdout, 20)
     process.kill()
     rest, errors = process.communicate()
     assert len(lines) == 20, errors

@@ -31,6 +31,7 @@ from strands_scripted import KEY, Scripted
 from memalchemy import Database
 from memalchemy.integrations.strands import MemalchemySessionRepository, MemalchemyStorage
 from memalchemy.log import DELTAS
+from waiting import first_lines
 
 NAMES = ("a", "b", "B", "ä", "a b", "snapshots", "snapshot_latest.json")
 KEYS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map("/".join) | st.sampled_from(
@@ -254,7 +255,7 @@ async def test_a_killed_process_loses_no_acknowledged_write(
             env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         )
         assert process.stdout is not None
-        lines = [line for line, _ in zip(process.stdout, range(8), strict=False)]
+        lines = first_lines(process.stdout, 8)
         process.kill()
         rest, errors = process.communicate()
         assert len(lines) == 8, errors

@@ -12,6 +12,7 @@ import flow_to_kill
 
 import memalchemy
 from memalchemy.integrations.crewai import MemalchemyFlowPersistence
+from waiting import first_lines
 
 TOLD = 30
 """After how many pauses the process is killed."""
@@ -30,7 +31,7 @@ async def test_a_killed_flow_has_its_last_acknowledged_state_and_what_it_waits_f
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert process.stdout is not None
-    lines = [line for line, _ in zip(process.stdout, range(TOLD), strict=False)]
+    lines = first_lines(process.stdout, TOLD)
     process.kill()
     rest, errors = process.communicate()
     assert len(lines) == TOLD, errors

@@ -140,9 +140,10 @@ class MemalchemyCheckpointStorage(Adapter):
     async def _list_infos(self, workflow_name: str) -> list[CheckpointInfo]:
         return [one async for one in self.checkpointer.history(workflow_name)][::-1]
 
-    @StoredForm("checkpoint of Agent Framework")
     def _to_checkpoint(self, fields: dict[str, Any]) -> WorkflowCheckpoint:
-        return WorkflowCheckpoint.from_dict(self._objects.decode(fields))
+        decoded = self._objects.decode(fields)
+        with StoredForm("checkpoint of Agent Framework"):
+            return WorkflowCheckpoint.from_dict(decoded)
 
 
 __all__ = ["MemalchemyCheckpointStorage"]

@@ -24,11 +24,11 @@ from memalchemy import Checkpointer, Database, MemalchemyError, ThreadLog
 from memalchemy.analysis import Analysis
 from memalchemy.analysis.tables import TABLES
 from memalchemy.inspection import Inspector
-from stored.kinds import STORED, unzipped
+from stored.kinds import directory_of, releases, unzipped
 
 ALTERED = max(1, int(2 * float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))))
 """Alterations of each thread."""
-STORED_BY = sorted((STORED / "0.1.0" / "adapters").glob("*.db.gz"))
+STORED_BY = sorted((directory_of(releases()[-1]) / "adapters").glob("*.db.gz"))
 
 
 async def alter_threads(db: Database, rng: random.Random) -> list[tuple[str, tuple[str, ...]]]:

@@ -16,26 +16,23 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from inspect import isclass, signature
 from typing import Any
 
 import pytest
 
+import memalchemy
 from memalchemy import (
     Checkpointer,
-    Conversation,
-    ConversationStore,
     Database,
     Episode,
-    EpisodeStore,
-    KeyValue,
     MemalchemyError,
     MemoryFact,
+    NamespacedStore,
     Store,
+    StoreContext,
     ThreadLog,
-    UserMemoryStore,
-    VectorStore,
 )
-from memalchemy.collections import ToolOutputs
 from public_calls import arguments, methods_of, outcome
 from waiting import A_WHILE
 
@@ -52,18 +49,29 @@ FORMS: list[Any] = [
 ]
 KEYS = [f"k{number}" for number in range(len(FORMS))]
 
-SUBJECTS: dict[str, Callable[[Database], Any]] = {
-    "Checkpointer": partial(Checkpointer, namespace=HERE),
-    "Store": Store,
-    "ThreadLog": partial(ThreadLog, namespace=HERE),
-    "Conversation": partial(Conversation, thread_id="t", namespace=HERE),
-    "ConversationStore": partial(ConversationStore, namespace=HERE),
-    "KeyValue": partial(KeyValue, namespace=HERE),
-    "ToolOutputs": partial(ToolOutputs, namespace=HERE),
-    "VectorStore": partial(VectorStore, namespace=HERE),
-    "UserMemoryStore": partial(UserMemoryStore, namespace=HERE),
-    "EpisodeStore": partial(EpisodeStore, namespace=HERE),
+LEFT_OUT = {"EpisodicMemory", "RetainedCheckpointer"}
+"""They are made of another class's object, or of settings, and have the methods of others."""
+
+
+def made_here(cls: type) -> Callable[[Database], Any]:
+    """Return a function that makes an object of a class for the namespace, if it takes one."""
+    takes = signature(cls).parameters
+    given: dict[str, Any] = {"namespace": HERE} if "namespace" in takes else {}
+    if "thread_id" in takes:
+        given["thread_id"] = THREADS[0]
+    is_of_store = cls in (NamespacedStore, StoreContext)
+    return lambda db: cls(Store(db) if is_of_store else db, **given)
+
+
+PUBLIC = [one for name in memalchemy.__all__ if isclass(one := getattr(memalchemy, name))]
+SUBJECTS = {
+    cls.__name__: made_here(cls)
+    for cls in PUBLIC
+    if not issubclass(cls, Exception)
+    and cls.__name__ not in LEFT_OUT
+    and next(iter(signature(cls).parameters), "") in ("db", "store")
 }
+"""Every public class that is made of a database or a store."""
 
 GIVEN: dict[str, list[Any]] = {
     "namespace": [HERE, *((*HERE, name) for name in PEOPLE)],

@@ -183,9 +183,8 @@ class VectorStore:
         if by_meaning:
             text = query if embedding is None else None
             try:
-                rankings.append(
-                    await self._search_meaning(text, embedding, wanted, depth, connection)
-                )
+                near = await self._search_meaning(text, embedding, wanted, depth, connection)
+                rankings.append(near)
             except OtherDimensions as error:
                 if not by_words:
                     raise
@@ -193,9 +192,9 @@ class VectorStore:
         scored = [[Ranked(hit, hit.score or 0.0) for hit in hits] for hits in rankings]
         ranked = scored[0] if len(scored) == 1 else fuse(scored, alpha)
         minimum = 0.0 if threshold is None else threshold
-        near = [one for one in ranked if one.score > 0 and one.score >= minimum]
-        found = [one for one in near if _is_document(one.item)]
-        warn_of_foreign_items(len(near) - len(found), "documents")
+        good = [one for one in ranked if one.score > 0 and one.score >= minimum]
+        found = [one for one in good if _is_document(one.item)]
+        warn_of_foreign_items(len(good) - len(found), "documents")
         if mmr is not None and has_meaning:
             model = self.store.settings.model_of(None)
             found = await diversify(self.store.db, found[:pool], mmr, k, model, connection)

@@ -50,6 +50,7 @@ from memalchemy.conversations._stored_summary import (
     summary_to_store,
 )
 from memalchemy.conversations.records import (
+    check_records,
     common_prefix_length,
     messages_from_cache,
     records_from_cache,
@@ -313,7 +314,7 @@ class Conversation:
             return {"messages": records_from_cache(read.records), "summary": None, "summarized": 0}
         stored, reading, messages = read
         records = [message.record for message in messages]
-        to_messages(records)  # so that what is no message is not restored as one
+        check_records(records)
         return {"messages": records} | snapshot_parts(stored, reading, messages)
 
     async def restore(

@@ -36,6 +36,11 @@ def to_messages(records: Iterable[Any]) -> list[Message]:
     return found
 
 
+def check_records(records: Iterable[Any]) -> None:
+    """Raise `Conflict` as `to_messages` does, unless all are messages."""
+    to_messages(records)
+
+
 def to_own_messages(records: Iterable[Any]) -> Sequence[Message | None]:
     """Create messages from stored records, all in one call of pydantic's validator.
 
@@ -119,7 +124,7 @@ def records_from_cache(cached: Iterable[CachedRecord]) -> list[dict[str, Any]]:
         Conflict: as `to_messages`.
     """
     records = [decode_value(one) if isinstance(one, bytes) else one.copy() for one in cached]
-    to_messages(records)
+    check_records(records)
     return records
 
 

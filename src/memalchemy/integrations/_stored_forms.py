@@ -1,4 +1,4 @@
-"""What an adapter reads: a value that is not of the adapter's form is an error of memalchemy's.
+"""Reading of stored values by adapters, with `Corrupt` for a value of another form.
 
 Something else may have written it, or a release of the framework that stores it in another form.
 Frameworks' own errors quote the value, which may be anything that somebody said.
@@ -31,19 +31,19 @@ class StoredForm(ContextDecorator):
 
     def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
         if isinstance(error, Exception) and not isinstance(error, MemalchemyError | MemoryError):
-            raise not_of_the_form(self._what, error) from None
+            raise not_of_the_form(self._what, reason_of(error)) from None
 
 
-def not_of_the_form(what: str, error: Exception) -> Corrupt:
-    """Return the error of a stored value of which no *what* can be made, because of *error*."""
+def not_of_the_form(what: str, reason: str) -> Corrupt:
+    """Return the error of a stored value of which no *what* can be made, with the *reason*."""
     return Corrupt(
-        f"a stored value is no {what} ({_reason(error)}): something else has written it, or a "
-        "release that stores it in another form. It was not changed."
+        f"a stored value is no {what} ({reason}): something else has written it, or a release that "
+        "stores it in another form. It was not changed."
     )
 
 
-def _reason(error: Exception) -> str:
-    """Say what was wrong, in words that quote nothing."""
+def reason_of(error: Exception) -> str:
+    """Return what was wrong, in words that quote nothing of the value."""
     if isinstance(error, ValidationError):
         first, *_ = error.errors(include_url=False, include_context=False, include_input=False)
         return f"{first['type']} at /{'/'.join(map(str, first['loc']))}"

@@ -220,7 +220,7 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
                 continue
             history.append(read[wanted])
             if len(history) > len(read):
-                raise not_of_the_form("history of Pydantic AI", RecursionError())
+                raise not_of_the_form("history of Pydantic AI", "it has no beginning")
             wanted = _parent_id(history[-1])
         return _to_entries(history[::-1])
 

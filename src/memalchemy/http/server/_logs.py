@@ -13,7 +13,7 @@ from typing import Any
 from memalchemy._cursors import decode_cursor, encode_cursor
 from memalchemy.contracts import UNSET, Entry, Unset
 from memalchemy.conversations import Conversation
-from memalchemy.conversations.records import to_messages
+from memalchemy.conversations.records import check_records
 from memalchemy.conversations.tool_exchange import ToolExchange
 from memalchemy.errors import InvalidArgument, NotFound
 from memalchemy.http import operations, wire
@@ -272,7 +272,7 @@ async def conversation_messages(
     entries = answer.pop("entries")
 
     def encode() -> list[dict[str, Any]]:
-        to_messages(entry.value for entry in entries)  # what is none is refused
+        check_records(entry.value for entry in entries)
         return [wire.encode_message(entry) for entry in entries]
 
     return {"messages": await offload(entries, encode), **answer}

@@ -393,12 +393,15 @@ def _searchable_vector(document: Document) -> list[float] | None:
     return embedding if embedding is not None and any(embedding) else None
 
 
-@StoredForm("document of Haystack")
+_FORM = StoredForm("document of Haystack")
+
+
+@_FORM
 def _is_in_table(value: Mapping[str, Any]) -> bool:
     return "dimensions" in value and "embedding" not in value
 
 
-@StoredForm("document of Haystack")
+@_FORM
 def _exact_embedding(value: Mapping[str, Any]) -> list[float] | None:
     if "embedding" not in value:
         return None
@@ -406,7 +409,7 @@ def _exact_embedding(value: Mapping[str, Any]) -> list[float] | None:
     return numbers
 
 
-@StoredForm("document of Haystack")
+@_FORM
 def _to_document(item: StoreItem, embedding: list[float] | None, score: float | None) -> Document:
     value = item.value
     blob, sparse = value.get("blob"), value.get("sparse_embedding")

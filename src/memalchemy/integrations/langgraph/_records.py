@@ -197,7 +197,7 @@ def loads(serde: SerializerProtocol, value: Any) -> Any:
         Corrupt: it is none of LangGraph's, or would take too much memory, or too much work.
     """
     if not isinstance(value, Packed):
-        raise not_of_the_form("value of LangGraph", TypeError())
+        raise not_of_the_form("value of LangGraph", type(value).__name__)
     try:
         return _message_cache.load_typed(serde, value.format, value.data)
     except (Oversized, Colliding) as error:

@@ -17,7 +17,7 @@ from memalchemy import Checkpointer, NotFound, Retention
 from memalchemy.contracts import MAX_LIMIT, CheckpointRecord, Seconds
 from memalchemy.database import HostConnection
 from memalchemy.integrations._base import AnyDatabase
-from memalchemy.integrations._stored_forms import not_of_the_form
+from memalchemy.integrations._stored_forms import not_of_the_form, reason_of
 from memalchemy.integrations._values import storable
 from memalchemy.integrations.locus._adapter import LocusAdapter
 
@@ -126,7 +126,7 @@ class MemalchemyCheckpointer(LocusAdapter, BaseCheckpointer):
         try:
             found = await self.native.load(thread_id, checkpoint_id, connection=connection)
         except ValidationError as error:
-            raise not_of_the_form("state of locus", error) from None
+            raise not_of_the_form("state of locus", reason_of(error)) from None
         if found is not None:
             self._note_superseded(thread_id, found)
         return found

@@ -38,6 +38,7 @@ from memalchemy.errors import (
     StatementFailed,
     TooLarge,
 )
+from told_errors import told
 
 SCALE = float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))
 DEFECTS = (StatementFailed, DatabaseUnreachable, Corrupt)
@@ -388,9 +389,7 @@ async def test_any_arguments_are_served_or_refused_clearly(db: Database, name: s
             await asyncio.wait_for(call(made, method, positional, named), 60)
         except Exception as error:  # noqa: BLE001
             if (why := defect(error)) is not None:
-                at = traceback.extract_tb(error.__traceback__)[-1]
-                what = f"{name}: {why}: {type(error).__name__} ({at.filename}:{at.lineno})"
-                defects[what] = f"{str(error)[:300]} of {repr((positional, named))[:700]}"
+                defects[f"{name}: {why}: {told(error)}"] = repr((positional, named))[:700]
     assert not defects, "\n".join(f"{what}: {given}" for what, given in defects.items())
 
 

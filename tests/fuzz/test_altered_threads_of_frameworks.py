@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import random
-import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -25,6 +24,7 @@ from memalchemy.analysis import Analysis
 from memalchemy.analysis.tables import TABLES
 from memalchemy.inspection import Inspector
 from stored.kinds import directory_of, releases, unzipped
+from told_errors import told
 
 ALTERED = max(1, int(2 * float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))))
 """Alterations of each thread."""
@@ -84,9 +84,7 @@ async def test_every_view_and_table_shows_what_is_left_of_a_form(
         except MemalchemyError:
             pass
         except Exception as error:  # noqa: BLE001 - what it is is the question
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{last.filename.rsplit('memalchemy/', 1)[-1]}:{last.lineno}"
-            wrong[f"{what}: {type(error).__name__}: {str(error)[:80]} at {where}"] += 1
+            wrong[f"{what}: {told(error)}"] += 1
 
     async def table(name: str) -> None:
         async for _ in Analysis(db).rows(name):

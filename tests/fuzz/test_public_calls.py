@@ -11,12 +11,10 @@ database.
 from __future__ import annotations
 
 import asyncio
-import linecache
 import math
 import os
 import random
 import time
-import traceback
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -26,6 +24,7 @@ import pytest
 
 from memalchemy import Checkpointer, Database, Episode, MemalchemyError, MemoryFact, Store
 from public_calls import CLASSES, arguments, methods_of, outcome
+from told_errors import is_raised_on_purpose, told
 from waiting import A_WHILE
 
 CALLS = max(1, int(1_500 * float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))))
@@ -133,16 +132,6 @@ def argument(name: str, rng: random.Random) -> Any:
     return rng.choice(ODD)
 
 
-def is_on_purpose(error: BaseException) -> bool:
-    """Return whether an error was raised by a ``raise`` of memalchemy's."""
-    frames = traceback.extract_tb(error.__traceback__)
-    last = frames[-1]
-    if "memalchemy" not in last.filename:
-        return False
-    lines = [linecache.getline(last.filename, number) for number in range(last.lineno or 1, 0, -1)]
-    return any(line.lstrip().startswith("raise") for line in lines[:6])
-
-
 @pytest.mark.own_keys
 @pytest.mark.alone
 @pytest.mark.asyncio_only("the synchronous classes call the same methods")
@@ -169,10 +158,10 @@ async def test_a_call_ends_in_a_result_or_a_documented_error(database_url: str) 
             except MemalchemyError:
                 pass
             except (TypeError, ValueError) as error:
-                if not is_on_purpose(error) and "argument" not in str(error):
-                    wrong[_told(class_name, name, given, named, error)] += 1
+                if not is_raised_on_purpose(error) and "argument" not in str(error):
+                    wrong[f"{class_name}.{name}{shown(given, named)}: {told(error)}"] += 1
             except Exception as error:  # noqa: BLE001 - what it is is the question
-                wrong[_told(class_name, name, given, named, error)] += 1
+                wrong[f"{class_name}.{name}{shown(given, named)}: {told(error)}"] += 1
             if (took := time.process_time() - began) > SECONDS:
                 wrong[f"{class_name}.{name} took {took:.0f} s"] += 1
         assert await Checkpointer(other).load("t") == {"mine": 1}
@@ -181,13 +170,9 @@ async def test_a_call_ends_in_a_result_or_a_documented_error(database_url: str) 
     assert not wrong, "\n".join(f"{count} x {what}" for what, count in wrong.most_common(40))
 
 
-def _told(
-    class_name: str, name: str, given: list[Any], named: dict[str, Any], error: Exception
-) -> str:
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    shown = ", ".join(
-        [repr(one)[:40] if one is not DEEP else "DEEP" for one in given]
-        + [f"{key}={repr(one)[:40] if one is not DEEP else 'DEEP'}" for key, one in named.items()]
-    )
-    where = f"{last.filename.rsplit('memalchemy/', 1)[-1]}:{last.lineno}"
-    return f"{class_name}.{name}: {type(error).__name__}: {str(error)[:80]} at {where} ({shown})"
+def shown(given: list[Any], named: dict[str, Any]) -> str:
+    """The arguments of a call, as one writes them."""
+    values = [(f"{key}=", one) for key, one in named.items()]
+    values = [("", one) for one in given] + values
+    written = (key + ("DEEP" if one is DEEP else repr(one)[:40]) for key, one in values)
+    return f"({', '.join(written)})"

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import traceback
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -34,6 +33,7 @@ from memalchemy import (
     ThreadLog,
 )
 from public_calls import arguments, methods_of, outcome
+from told_errors import told
 from waiting import A_WHILE
 
 CALLS = max(1, int(600 * float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))))
@@ -148,7 +148,7 @@ async def test_no_form_of_a_value_makes_a_class_fail_in_a_way_that_is_not_docume
                 continue
             elsewhere = SUBJECTS[kind](db.for_tenant(f"empty {number}"))
             if type(await error_of(elsewhere, name, given, named)) is not type(error):
-                wrong[told(kind, name, error)] += 1
+                wrong[f"{kind}.{name}: {told(error)}"] += 1
         assert (await db.health())["checked_out"] == 0
     assert not wrong, "\n".join(f"{count} x {what}" for what, count in wrong.most_common(40))
 
@@ -163,9 +163,3 @@ async def error_of(
     except Exception as error:  # noqa: BLE001 - what it is is the question
         return error
     return None
-
-
-def told(kind: str, name: str, error: Exception) -> str:
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    where = f"{last.filename.rsplit('memalchemy/', 1)[-1]}:{last.lineno}"
-    return f"{kind}.{name}: {type(error).__name__}: {str(error)[:100]} at {where}"

@@ -1,25 +1,36 @@
 """What an adapter stored, with a part altered: it is read, or an error of ours says why not.
 
-A user of a framework who catches `MemalchemyError` catches whatever became of what is stored.
+A user of a framework who catches `MemalchemyError` catches whatever became of what is stored:
+whatever method is called. Which arguments a method takes is learned from the calls by which the
+framework's subjects write and read.
+
 `MEMALCHEMY_EXAMPLES` multiplies the number of alterations.
 """
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import json
 import os
 import random
-import traceback
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+from learned_arguments import LAST, LearnedArguments, methods_of
 from subjects import INSTALLED
 
-from altered_values import altered
+from altered_values import ODD, altered
 from memalchemy import Checkpointer, Database, MemalchemyError, Store, ThreadLog
 from memalchemy.inspection import Inspector
+from public_calls import outcome
 from stored.kinds import directory_of, releases, unzipped
+from told_errors import is_raised_on_purpose, told
+from waiting import A_WHILE
 
 TIMES = max(1, int(6 * float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))))
 STORED = directory_of(releases()[-1]) / "adapters"
@@ -33,23 +44,26 @@ SUBJECTS = [
 
 async def alter(db: Database, rng: random.Random) -> None:
     """Alter the newest state of each thread, an entry of each log, an item of each namespace."""
+
+    def changed(value: Any) -> Any:
+        return rng.choice(ODD) if rng.random() < 0.2 else altered(value, rng)
+
     for listed in (await Inspector(db).threads(limit=500))["threads"]:
         thread, namespace = listed["thread_id"], tuple(listed["namespace"])
         checkpointer = Checkpointer(db, namespace=namespace)
         log = ThreadLog(db, namespace=namespace)
         if (state := await checkpointer.load(thread)) is not None:
-            changed = altered(state, rng)
             (newest,) = await checkpointer.list_checkpoints(thread, 1)
-            if isinstance(changed, dict):
-                await checkpointer.save(changed, thread, newest)
+            if isinstance(left := changed(state), dict):
+                await checkpointer.save(left, thread, newest)
         if entries := await log.range(thread):
             entry = rng.choice(entries)
-            await log.edit(thread, entry.position, altered(entry.value, rng))
+            await log.edit(thread, entry.position, changed(entry.value))
     store = Store(db)
     for namespace in await store.list_namespaces(limit=1000):
         if items := await store.list_items(namespace, limit=100):
             item = rng.choice(items)
-            await store.put(namespace, item.key, altered(item.value, rng), item.metadata)
+            await store.put(namespace, item.key, changed(item.value), item.metadata)
 
 
 @pytest.mark.parametrize(("name", "subject"), SUBJECTS)
@@ -75,16 +89,78 @@ async def test_an_adapter_reads_what_was_altered_or_says_why_not(
                     pass
                 except Exception as error:  # noqa: BLE001 - what it is is the question
                     is_translated = isinstance(error.__cause__, MemalchemyError)
-                    if not is_translated and (said := told(error)):
+                    # Nothing of what the subject did with what it was given.
+                    if not is_translated and (said := told(error, inside=ROOM)):
                         wrong[f"{what}: {said}"] += 1
     assert not wrong, "\n".join(f"{count} x {what}" for what, count in wrong.most_common(40))
 
 
-def told(error: Exception) -> str:
-    """Say what an adapter raised; nothing of what the subject did with what it was given."""
-    frames = traceback.extract_tb(error.__traceback__)
-    ours = next((one for one in reversed(frames) if ROOM in one.filename), None)
-    if ours is None:
-        return ""
-    where = f"{ours.filename.rsplit(ROOM, 1)[-1]}:{ours.lineno}"
-    return f"{type(error).__name__}: {str(error)[:100]} at {where}"
+async def error_of(call: Callable[[], Any]) -> Exception | None:
+    """Return what a call of a method raises, if it does, with ``await`` or without."""
+
+    async def awaited() -> Any:
+        if inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call):
+            return await outcome(call)
+        answer = await asyncio.to_thread(call)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    try:
+        async with asyncio.timeout(A_WHILE):
+            await awaited()
+    except Exception as error:  # noqa: BLE001 - what it is is the question
+        return error
+    return None
+
+
+def is_documented(error: Exception) -> bool:
+    """Return whether it is an error of ours, or one of a framework's that stands for one."""
+    return any(isinstance(one, MemalchemyError) for one in (error, error.__cause__))
+
+
+def adapters_of(framework: str) -> dict[str, Callable[[Any], Any]]:
+    """Return what makes each adapter of a framework: as its subjects do, where they do."""
+    module = INSTALLED[framework]
+    by_subject = {what: subject.open for what, subject in module.SUBJECTS.items()}
+    made = {*by_subject.values()}
+    return by_subject | {
+        cls.__name__: make for cls, make in module.ADAPTERS.items() if make not in made
+    }
+
+
+@pytest.mark.parametrize("framework", INSTALLED)
+async def test_every_method_reads_what_was_altered_or_says_why_not(
+    framework: str, tmp_path: Path
+) -> None:
+    """An error has to be about the arguments: the call raises it where nothing is stored, too."""
+    rng = random.Random(framework)
+    known = LearnedArguments(json.loads((STORED / f"{framework}.json").read_text())["id"], rng)
+    async with Database(f"sqlite:///{tmp_path}/learned.db", migrate="upgrade") as db:
+        await known.learn(INSTALLED[framework], db)
+    wrong: Counter[str] = Counter()
+    for number in range(TIMES):
+        file = tmp_path / f"{number}.db"
+        file.write_bytes(unzipped(STORED / f"{framework}.db.gz"))
+        async with Database(f"sqlite:///{file}") as db:
+            nowhere = db.for_tenant("nowhere")
+            methods = [
+                (what, make, name)
+                for what, make in adapters_of(framework).items()
+                for name in methods_of(type(make(db)))
+                if known.are_known_of(getattr(make(db), name))
+            ]
+            assert {what for what, _, _ in methods} == {*adapters_of(framework)}
+            for _, make, name in methods:
+                if not name.startswith(LAST):
+                    await error_of(known.call_of(getattr(make(db), name)))
+            await alter(db, rng)
+            for what, make, name in methods:
+                call = known.call_of(getattr(make(db), name))
+                error = await error_of(call)
+                if error is None or is_documented(error) or is_raised_on_purpose(error):
+                    continue
+                elsewhere = partial(getattr(make(nowhere), name), *call.args, **call.keywords)
+                same = type(await error_of(elsewhere)) is type(error)
+                # Nothing of what the framework's own code does with what it was given.
+                if not same and (said := told(error, inside=ROOM)):
+                    wrong[f"{what}, {name}: {said}"] += 1
+    assert not wrong, "\n".join(f"{count} x {what}" for what, count in wrong.most_common(40))

@@ -98,15 +98,13 @@ def test_messages_of_a2a_take_bounded_memory() -> None:
 
 async def test_memories_of_adk_take_bounded_memory(db: Database) -> None:
     pytest.importorskip("google.adk")
-    from memalchemy.integrations.google_adk.memory import _decode_entry
+    from memalchemy.integrations.google_adk.memory import _to_entry
 
     document = '{"content": {"parts": [' + "{}," * 2_000_000 + "{}]}}"
     with pytest.raises(Corrupt, match="memory"):
-        _decode_entry(document)
-    assert (
-        _decode_entry(json.dumps({"content": {"parts": [{"text": "a"}]}})).content.parts[0].text
-        == "a"
-    )
+        _to_entry({"entry": document})
+    small = _to_entry({"entry": json.dumps({"content": {"parts": [{"text": "a"}]}})})
+    assert small.content.parts[0].text == "a"
 
 
 def test_the_check_of_a_state_of_messages_costs_no_walk(monkeypatch: pytest.MonkeyPatch) -> None:

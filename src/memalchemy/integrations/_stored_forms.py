@@ -7,6 +7,7 @@ Frameworks' own errors quote the value, which may be anything that somebody said
 from __future__ import annotations
 
 from contextlib import ContextDecorator
+from types import UnionType
 from typing import Any
 
 from pydantic import ValidationError
@@ -25,13 +26,23 @@ class StoredForm(ContextDecorator):
     """
 
     def __init__(self, what: str) -> None:
-        self._what = what
+        self.what = what
+
+    def fields_of(self, value: Any, **kinds: type | UnionType) -> dict[str, Any]:
+        """Return a stored *value*: a dict in which each of these names has a value of its kind."""
+        with self:
+            if not isinstance(value, dict):
+                raise TypeError(f"not a dict but a {type(value).__name__}")
+            for name, kind in kinds.items():
+                if not isinstance(value[name], kind):
+                    raise TypeError(f"{name} is a {type(value[name]).__name__}")
+        return value
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
         if isinstance(error, Exception) and not isinstance(error, MemalchemyError | MemoryError):
-            raise not_of_the_form(self._what, reason_of(error)) from None
+            raise not_of_the_form(self.what, reason_of(error)) from None
 
 
 def not_of_the_form(what: str, reason: str) -> Corrupt:

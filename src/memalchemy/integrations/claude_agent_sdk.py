@@ -29,6 +29,8 @@ with requires("claude-agent-sdk", extra="claude-agent-sdk", module="claude_agent
         fold_session_summary,
     )
 
+_SUMMARY = StoredForm("summary of a session of Claude")
+
 
 class MemalchemySessionStore(Adapter, SessionStore):
     """Stores the transcripts of sessions and of their subagents, one row for each line.
@@ -124,7 +126,7 @@ class MemalchemySessionStore(Adapter, SessionStore):
             {
                 "session_id": session_id,
                 "mtime": _milliseconds(entries[-1].stored_at),
-                "data": entries[-1].value["data"],
+                "data": _SUMMARY.fields_of(entries[-1].value, data=dict)["data"],
             }
             for session_id, entries in summaries.items()
         ]
@@ -227,7 +229,7 @@ class MemalchemySessionStore(Adapter, SessionStore):
         summaries, session_id = self._log_of_summaries(key["project_key"]), key["session_id"]
         before = await summaries.tail(session_id, 1, connection=tx)
         known, new = None, []
-        with StoredForm("summary of a session of Claude"):
+        with _SUMMARY:
             if before:
                 stored = before[0].value
                 seen = max(seen, stored["position"])

@@ -24,6 +24,7 @@ from memalchemy.database import HostConnection
 from memalchemy.errors import Conflict, NotFound
 from memalchemy.integrations._base import Adapter, AnyDatabase, requires
 from memalchemy.integrations._stored_forms import StoredForm, not_of_the_form
+from memalchemy.keys import check_thread_id
 from memalchemy.store import Store
 from memalchemy.threads import ThreadLog
 
@@ -104,7 +105,7 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """Return the record of a conversation, or ``None``. One query."""
         item = await self.store.get_item(self._records, conversation_id)
-        return None if item is None else self._to_record(item)
+        return None if item is None else self._read_item(item)
 
     async def read_records(
         self, *, scope: str | None = None, limit: int | None = None
@@ -119,7 +120,7 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
             filter=None if scope is None else {"scope": scope},
             limit=MAX_LIMIT if limit is None else limit,
         )
-        return [self._to_record(item) for item in items]
+        return [self._read_item(item) for item in items]
 
     async def write_record(
         self,
@@ -237,10 +238,10 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
         if expected_revision is None:
             return None  # the write finds out
         item = await self.store.get_item(self._records, conversation_id)
-        if item is None or item.value["record"]["revision"] != expected_revision:
+        record = None if item is None else _to_record(item)
+        if item is None or record is None or record.revision != expected_revision:
             raise ConversationConflict(conversation_id)
-        record = _RECORD.validate_python(item.value["record"])
-        return self._remember_record(record, item.value["log"], item.version, item.created_at)
+        return self._remember_record(record, _log_of_record(item), item.version, item.created_at)
 
     async def _replace_record(
         self,
@@ -331,7 +332,7 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
             self._records, filter={"log": thread}, order="key", connection=connection
         ):
             left += 1
-            tips += _tips_of_branches(_RECORD.validate_python(item.value["record"]))
+            tips += _tips_of_branches(_to_record(item))
         if not left:
             await self.log.delete(thread, connection=connection)
             return
@@ -347,10 +348,9 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
         gone = [entry.position for key, entry in entries.items() if key not in reached]
         await self.log.remove(thread, gone, connection=connection)
 
-    def _to_record(self, item: StoreItem) -> ConversationRecord:
-        with StoredForm("record of a conversation of Pydantic AI"):
-            record = _RECORD.validate_python(item.value["record"])
-            self._remember_record(record, item.value["log"], item.version, item.created_at)
+    def _read_item(self, item: StoreItem) -> ConversationRecord:
+        record = _to_record(item)
+        self._remember_record(record, _log_of_record(item), item.version, item.created_at)
         return record
 
     def _remember_record(
@@ -368,6 +368,20 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
         for tip in _tips_of_branches(record):
             self._log_of.put(tip, thread)
         return item
+
+
+_FORM = StoredForm("record of a conversation of Pydantic AI")
+
+
+@_FORM
+def _to_record(item: StoreItem) -> ConversationRecord:
+    return _RECORD.validate_python(item.value["record"])
+
+
+@_FORM
+def _log_of_record(item: StoreItem) -> str:
+    """Return the thread of the log in which the entries of a record are."""
+    return check_thread_id(item.value["log"])
 
 
 def _entry_that_must_exist(

@@ -18,7 +18,7 @@ from memalchemy.integrations.google_adk import (
     MemalchemyMemoryService,
     MemalchemySessionService,
 )
-from memalchemy.integrations.google_adk.memory import _decode_entry as _stored_entry
+from memalchemy.integrations.google_adk.memory import _to_entry as _stored_entry
 
 FRAMEWORK, EXTRA = "google.adk", "google-adk"
 NO_SUITE = "The sdist of google-adk has no tests of session services."
@@ -75,7 +75,7 @@ async def _entry(memories: MemalchemyMemoryService, id_: str) -> MemoryEntry | N
     # ADK reads memories by their words alone.
     place = (*memories.namespace, "memories", *OWNER.values())
     found = await memories.store.get(place, id_) or {}
-    return _stored_entry(found["entry"]) if "entry" in found else None
+    return _stored_entry(found) if "entry" in found else None
 
 
 async def _memory(memories: MemalchemyMemoryService, id_: str) -> list[str]:

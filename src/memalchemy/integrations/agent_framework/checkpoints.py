@@ -16,6 +16,8 @@ from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations.agent_framework._object_codec import ObjectCodec, ObjectNotStorable
 from memalchemy.keys import check_namespace
 
+_FORM = StoredForm("checkpoint of Agent Framework")
+
 
 class MemalchemyCheckpointStorage(Adapter):
     """Stores checkpoints of workflows in a SQL database.
@@ -117,7 +119,10 @@ class MemalchemyCheckpointStorage(Adapter):
             infos = await self._list_infos(workflow_name)
             if not infos:
                 return None
-            latest = max(infos, key=lambda info: datetime.fromisoformat(info.metadata["timestamp"]))
+            with _FORM:
+                latest = max(
+                    infos, key=lambda info: datetime.fromisoformat(info.metadata["timestamp"])
+                )
             found = await self.checkpointer.load(workflow_name, latest.checkpoint_id)
             return None if found is None else self._to_checkpoint(found)
 
@@ -142,7 +147,7 @@ class MemalchemyCheckpointStorage(Adapter):
 
     def _to_checkpoint(self, fields: dict[str, Any]) -> WorkflowCheckpoint:
         decoded = self._objects.decode(fields)
-        with StoredForm("checkpoint of Agent Framework"):
+        with _FORM:
             return WorkflowCheckpoint.from_dict(decoded)
 
 

@@ -15,7 +15,10 @@ from memalchemy.checkpoints import Checkpointer
 from memalchemy.database import Database
 from memalchemy.errors import NotFound, ThreadDeleted
 from memalchemy.integrations._base import AnyDatabase, blocking
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations.crewai._adapter import CrewAdapter
+
+_FORM = StoredForm("checkpoint of CrewAI")
 
 SCHEME = "memalchemy:"
 """Beginning of the locations of checkpoints, by which CrewAI finds the provider that reads them."""
@@ -113,9 +116,10 @@ class MemalchemyCheckpointProvider(CrewAdapter, JsonProvider):
         if state.keys() == {TEXT}:
             info = await self._native.get_metadata(place, id_)
             if info is not None and info["metadata"].get(TEXT):
-                text: str = state[TEXT]
+                text: str = _FORM.fields_of(state, **{TEXT: str})[TEXT]
                 return text
-        return json.dumps(state)
+        with _FORM:
+            return json.dumps(state)
 
     async def aprune(self, location: str, max_keep: int, *, branch: str = "main") -> int:
         """Delete all but the newest *max_keep* checkpoints of a branch; return how many.

@@ -19,7 +19,7 @@ from memalchemy.errors import NotSerialisable
 from memalchemy.filters import Filter
 from memalchemy.integrations._base import AnyDatabase, blocking
 from memalchemy.integrations._filters import equals
-from memalchemy.integrations._stored_forms import StoredForm
+from memalchemy.integrations._stored_forms import StoredForm, not_of_the_form
 from memalchemy.integrations.crewai._adapter import CrewAdapter, with_text_keys
 from memalchemy.store import Store
 
@@ -30,6 +30,7 @@ BATCH = 100
 
 _FIELDS = ("content", "categories", "metadata", "importance", "source", "private", "scope",
            "created_at", "last_accessed")  # fmt: skip
+_FORM = StoredForm("memory of CrewAI")
 
 Embedder = Callable[[list[str]], Sequence[Any]]
 
@@ -109,9 +110,11 @@ class MemalchemyMemoryStorage(CrewAdapter):
         async with self.db.transaction() as tx:
             await self.native.hold([(self.place, record.id)], tx)
             there = await self.native.get_item(self.place, record.id, connection=tx)
-            keeps = not _count_dimensions(record) and there is not None
-            if keeps and there is not None and there.value["content"] == record.content:
-                item = _to_item(self.place, record, there.value["dimensions"], vector=False)
+            known = None
+            if there is not None and not _count_dimensions(record):
+                known = _fields_of(there)
+            if known is not None and known["content"] == record.content:
+                item = _to_item(self.place, record, known["dimensions"], vector=False)
                 await self.native.put_batch([item], keep_vectors=True, connection=tx)
             else:
                 await self._put_records({_count_dimensions(record): [record]}, tx)
@@ -126,7 +129,8 @@ class MemalchemyMemoryStorage(CrewAdapter):
             await self.native.hold(keys, tx)
             found = await self.native.get_items(keys, refresh=False, connection=tx)
             touched = [
-                _as_written(item, item.value | {"last_accessed": now}) for item in found.values()
+                _as_written(item, _fields_of(item) | {"last_accessed": now})
+                for item in found.values()
             ]
             await self.native.put_batch(touched, keep_vectors=True, connection=tx)
 
@@ -141,11 +145,12 @@ class MemalchemyMemoryStorage(CrewAdapter):
         page: list[StoreItem] = []
         async with aclosing(self._iter_items()) as items:
             async for item in items:
-                if not item.value["content"].strip():
+                known = _fields_of(item)
+                if not known["content"].strip():
                     continue
                 if size is None:
                     size = len((await _embed_items(embedder, [item]))[item.key])
-                if item.value["dimensions"] != size:
+                if known["dimensions"] != size:
                     page.append(item)
                 if len(page) == BATCH:
                     done += await self._reembed(page, embedder)
@@ -165,7 +170,7 @@ class MemalchemyMemoryStorage(CrewAdapter):
             for item in there.values():
                 size = len(vectors[item.key])
                 if item.version == versions[item.key] and any(vectors[item.key]):
-                    value = item.value | {"dimensions": size}
+                    value = _fields_of(item) | {"dimensions": size}
                     new = replace(_as_written(item, value), embedding=vectors[item.key])
                     by_size.setdefault(size, []).append(new)
             for size, some in by_size.items():
@@ -231,11 +236,12 @@ class MemalchemyMemoryStorage(CrewAdapter):
             return
         self._warned.add(size)
         for newest in await self.native.list_items(self.place, limit=1):
-            if newest.value["dimensions"] not in (None, size):
+            known = _fields_of(newest)["dimensions"]
+            if known not in (None, size):
                 _log.warning(
                     "the memories have vectors of %d dimensions and the embedder makes %d: nothing "
                     "is found until reembed(embedder) of MemalchemyMemoryStorage has run",
-                    newest.value["dimensions"],
+                    known,
                     size,
                 )
 
@@ -246,7 +252,7 @@ class MemalchemyMemoryStorage(CrewAdapter):
         item = await self.native.get_item(self.place, record_id)
         if item is None:
             return None
-        size = item.value["dimensions"]
+        size = _fields_of(item)["dimensions"]
         vector = None
         if size is not None:
             vector = await self._store_of_size(size).get_embedding(self.place, record_id)
@@ -272,9 +278,10 @@ class MemalchemyMemoryStorage(CrewAdapter):
         async with aclosing(self._iter_items(scope)) as items:
             async for item in items:
                 count += 1
-                categories.update(item.value["categories"])
-                times = _extremes([*times, item.value["created_at"]])
-                children.update(_child_scope(scope, item.value["path"]))
+                known = _fields_of(item)
+                categories.update(known["categories"])
+                times = _extremes([*times, known["created_at"]])
+                children.update(_child_scope(scope, known["path"]))
         return ScopeInfo(
             path=scope.rstrip("/") or "/",
             record_count=count,
@@ -288,7 +295,11 @@ class MemalchemyMemoryStorage(CrewAdapter):
         """Return the scopes right below another, sorted."""
         async with aclosing(self._iter_items(parent)) as items:
             return sorted(
-                {one async for item in items for one in _child_scope(parent, item.value["path"])}
+                {
+                    one
+                    async for item in items
+                    for one in _child_scope(parent, _fields_of(item)["path"])
+                }
             )
 
     async def alist_categories(self, scope_prefix: str | None = None) -> dict[str, int]:
@@ -296,7 +307,7 @@ class MemalchemyMemoryStorage(CrewAdapter):
         counts: dict[str, int] = {}
         async with aclosing(self._iter_items(scope_prefix)) as items:
             async for item in items:
-                for category in item.value["categories"]:
+                for category in _fields_of(item)["categories"]:
                     counts[category] = counts.get(category, 0) + 1
         return counts
 
@@ -365,7 +376,7 @@ class MemalchemyMemoryStorage(CrewAdapter):
 
 async def _embed_items(embedder: Embedder, items: list[StoreItem]) -> dict[str, list[float]]:
     """Return the vectors of items by their keys. The embedder may wait, and does so in a thread."""
-    made = await asyncio.to_thread(embedder, [item.value["content"] for item in items])
+    made = await asyncio.to_thread(embedder, [_fields_of(item)["content"] for item in items])
     return {
         item.key: [float(number) for number in vector]
         for item, vector in zip(items, made, strict=True)
@@ -408,7 +419,22 @@ def _as_written(item: StoreItem, value: dict[str, Any]) -> NewItem:
     )
 
 
-@StoredForm("memory of CrewAI")
+def _fields_of(item: StoreItem) -> dict[str, Any]:
+    """Return the stored fields of a record, of which methods use these without making a record."""
+    found = _FORM.fields_of(
+        item.value,
+        content=str,
+        dimensions=int | None,
+        categories=list,
+        path=str,
+        created_at=datetime,
+    )
+    if not all(isinstance(one, str) for one in found["categories"]):
+        raise not_of_the_form(_FORM.what, "a category is no text")
+    return found
+
+
+@_FORM
 def _to_record(item: StoreItem, vector: list[float] | None = None) -> MemoryRecord:
     return MemoryRecord(
         id=item.key, embedding=vector, **{name: item.value[name] for name in _FIELDS}

@@ -24,6 +24,7 @@ from memalchemy.integrations._base import AnyDatabase
 from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations._values import dumped, storable
 from memalchemy.integrations.google_adk._adapter import GoogleADKAdapter
+from memalchemy.keys import check_namespace
 from memalchemy.store import Store
 
 USER_PREFIX = "user:"
@@ -103,9 +104,8 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
             # A file that is deleted and saved anew has another id: the old versions are not its.
             head: dict[str, Any] = {"id": uuid4().hex, "versions": 0}
             if item is not None:
-                head = item.value
-            with _FORM:
-                return {"id": head["id"], "versions": head["versions"] + 1}
+                head = _head_of(item.value)
+            return {"id": head["id"], "versions": head["versions"] + 1}
 
         async with self.db.transaction() as tx:
             head = await self.store.change(scope, filename, next_version, connection=tx)
@@ -184,8 +184,7 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
         """Return the numbers of an artifact's versions, in order."""
         scope = self._namespace_of_names(app_name, user_id, session_id, filename)
         head = await self.store.get(scope, filename)
-        with _FORM:
-            return [] if head is None else list(range(head["versions"]))
+        return [] if head is None else [*range(_head_of(head)["versions"])]
 
     async def list_artifact_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
@@ -221,10 +220,10 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
         head = await self.store.get(scope, filename)
         if head is None:
             return None
-        with _FORM:
-            wanted = head["versions"] - 1 if version is None else version
-            if not 0 <= wanted < head["versions"]:
-                return None
+        number: int = _head_of(head)["versions"]
+        wanted = number - 1 if version is None else version
+        if not 0 <= wanted < number:
+            return None
         return await self.store.get(
             _namespaces_of_file(scope, head)[is_content], _key_of_version(wanted)
         )
@@ -263,14 +262,18 @@ def _mime_type(part: types.Part, app_name: str, user_id: str, session_id: str | 
     return None
 
 
-@_FORM
+def _head_of(value: Any) -> dict[str, Any]:
+    """Return what is stored of a file: its ``id`` and the number of its ``versions``."""
+    return _FORM.fields_of(value, id=str, versions=int)
+
+
 def _namespaces_of_file(
     scope: tuple[str, ...], head: dict[str, Any]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the namespaces of a file's descriptions and of its contents."""
-    if not isinstance(head["id"], str):
-        raise TypeError(f"a {type(head['id']).__name__} is no part of a namespace")
-    return (*scope, head["id"], "versions"), (*scope, head["id"], "contents")
+    with _FORM:
+        file = check_namespace((*scope, _head_of(head)["id"]))
+    return (*file, "versions"), (*file, "contents")
 
 
 def _key_of_version(version: int) -> str:

@@ -28,8 +28,9 @@ from memalchemy.store.embedding import Embedder
 
 
 @StoredForm("memory of Google ADK")
-def _decode_entry(stored: str | bytes) -> MemoryEntry:
+def _to_entry(value: Mapping[str, Any]) -> MemoryEntry:
     """Return a stored memory. Those of earlier releases are JSON."""
+    stored: str | bytes = value["entry"]
     if isinstance(stored, str) or stored.startswith(b"{"):
         try:
             return MemoryEntry.model_validate(parse_json(stored))
@@ -167,7 +168,7 @@ class MemalchemyMemoryService(GoogleADKAdapter, BaseMemoryService):
         hits = await self.store.search(
             self._namespace_of(app_name, user_id), query, self._limit, mode=mode
         )
-        return SearchMemoryResponse(memories=[_decode_entry(hit.value["entry"]) for hit in hits])
+        return SearchMemoryResponse(memories=[_to_entry(hit.value) for hit in hits])
 
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None

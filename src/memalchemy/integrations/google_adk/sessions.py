@@ -38,6 +38,7 @@ STALE = (
     "The session has been modified in storage since it was loaded. Reload it before appending "
     "more events."
 )
+_SESSION = StoredForm("session of Google ADK")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EARLIEST, LATEST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
 
@@ -270,8 +271,9 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
         item = await self.store.get_item(namespace, SESSION, connection=tx)
         if item is None:
             raise SessionNotFoundError(f"Session {id_} not found.")
-        if item.value["update_time"] > session.last_update_time:
-            newest = [entry.value["id"] for entry in await log.tail(id_, 1, connection=tx)]
+        stored = _SESSION.fields_of(item.value, update_time=int | float)
+        if stored["update_time"] > session.last_update_time:
+            newest = [_to_event(one.value).id for one in await log.tail(id_, 1, connection=tx)]
             if newest != [event.id for event in session.events[-1:]]:
                 raise StaleSessionError(STALE)
         return item
@@ -403,7 +405,7 @@ def _to_event(stored: Any) -> Event:
     return Event.model_validate(stored)
 
 
-@StoredForm("session of Google ADK")
+@_SESSION
 def _to_session(own: StoreItem, state: dict[str, Any], events: list[Event]) -> Session:
     app_name, user_id, id_ = own.namespace[-3:]
     session = Session(

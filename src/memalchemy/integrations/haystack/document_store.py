@@ -168,7 +168,7 @@ class MemalchemyDocumentStore(HaystackAdapter):
                     NewItem(
                         item.namespace,
                         item.key,
-                        item.value | {"meta": item.value["meta"] | meta},
+                        item.value | {"meta": _meta_of(item) | meta},
                         embedding=vectors.get((item.namespace, item.key)),
                         index=False,
                     )
@@ -329,7 +329,7 @@ class MemalchemyDocumentStore(HaystackAdapter):
     async def _iter_metadata(self, filters: Filters) -> AsyncGenerator[dict[str, Any]]:
         async with aclosing(self._iter_items(native_filter(filters))) as items:
             async for item in items:
-                yield item.value["meta"]
+                yield _meta_of(item)
 
     async def _to_documents(
         self,
@@ -349,8 +349,7 @@ class MemalchemyDocumentStore(HaystackAdapter):
                 embedding = _exact_embedding(item.value)
                 if embedding is None:
                     embedding = vectors.get((item.namespace, item.key))
-            score = item.value.get("score") if scores is None else scores[at]
-            found.append(_to_document(item, embedding, score))
+            found.append(_to_document(item, embedding, None if scores is None else scores[at]))
         return found
 
     def _to_score(self, distance: float, scaled: bool) -> float:
@@ -411,6 +410,7 @@ def _exact_embedding(value: Mapping[str, Any]) -> list[float] | None:
 
 @_FORM
 def _to_document(item: StoreItem, embedding: list[float] | None, score: float | None) -> Document:
+    """Return a document, with the score that was written with it if a search has given none."""
     value = item.value
     blob, sparse = value.get("blob"), value.get("sparse_embedding")
     return Document(
@@ -420,8 +420,13 @@ def _to_document(item: StoreItem, embedding: list[float] | None, score: float | 
         blob=None if blob is None else _to_blob(blob),
         sparse_embedding=None if sparse is None else SparseEmbedding.from_dict(sparse),
         embedding=embedding,
-        score=score,
+        score=value.get("score") if score is None else score,
     )
+
+
+def _meta_of(item: StoreItem) -> dict[str, Any]:
+    meta: dict[str, Any] = _FORM.fields_of(item.value, meta=dict)["meta"]
+    return meta
 
 
 def _to_blob(stored: Mapping[str, Any]) -> ByteStream:

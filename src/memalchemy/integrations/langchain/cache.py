@@ -64,7 +64,7 @@ class MemalchemyCache(LangChainAdapter, BaseCache):
     async def alookup(self, prompt: str, llm_string: str) -> list[Generation] | None:
         """Return the answer to *prompt* by the model with these settings, or ``None``."""
         found = await self.store.get(self.namespace, _key_of_prompt(prompt, llm_string))
-        return None if found is None else [_to_generation(one) for one in found]
+        return None if found is None else _to_generations(found)
 
     lookup = blocking(alookup)
 
@@ -105,7 +105,11 @@ def _to_record(generation: Generation) -> dict[str, Any]:
     return record
 
 
-@StoredForm("generation of LangChain")
+@StoredForm("answer of LangChain")
+def _to_generations(records: list[dict[str, Any]]) -> list[Generation]:
+    return [_to_generation(one) for one in records]
+
+
 def _to_generation(record: dict[str, Any]) -> Generation:
     fields = {"text": record["text"], "generation_info": record["info"]}
     if "message" in record:

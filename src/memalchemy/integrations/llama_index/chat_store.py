@@ -22,6 +22,7 @@ from memalchemy.threads import ThreadLog
 POSITION = "position"
 """Field of an archived message: its position among all messages of the chat."""
 READINGS = 5
+_FORM = StoredForm("message of LlamaIndex")
 
 
 class _Archived(NamedTuple):
@@ -171,10 +172,11 @@ class MemalchemyChatStore(ModelAdapter, AsyncDBChatStore):
             entries = self._archive.iter_entries(key, newest_first=True, connection=tx)
             async with aclosing(entries):
                 async for entry in entries:
-                    if entry.value[POSITION] == idx:
+                    position = _position_of(entry.value)
+                    if position == idx:
                         await self._archive.remove(key, [entry.position], connection=tx)
                         return _to_message(entry.value)
-                    if entry.value[POSITION] < idx:
+                    if position < idx:
                         break
         return None
 
@@ -218,7 +220,7 @@ class MemalchemyChatStore(ModelAdapter, AsyncDBChatStore):
                 key, lambda at, value, _: (at, _to_message(value))
             )
             _, archived = await self._archive.scan(
-                key, lambda _, value, __: (value[POSITION], _to_message(value))
+                key, lambda _, value, __: (_position_of(value), _to_message(value))
             )
             found = dict([*archived, *active])  # one that moved meanwhile is in both
             if await self._log.version(key) == reading.version:
@@ -251,16 +253,17 @@ class MemalchemyChatStore(ModelAdapter, AsyncDBChatStore):
         await self._archive.hold(key, tx)
         newest = await self._archive.tail(key, 1, connection=tx)
         after, later = 0, []
-        if newest and newest[0].value[POSITION] > given[0].position:
+        if newest and _position_of(newest[0].value) > given[0].position:
             entries = self._archive.iter_entries(key, newest_first=True, connection=tx)
             async with aclosing(entries):
                 async for entry in entries:
-                    if entry.value[POSITION] < given[0].position:
+                    position = _position_of(entry.value)
+                    if position < given[0].position:
                         after = entry.position
                         break
-                    later.append(_Archived(entry.value[POSITION], entry.value, entry.occurred_at))
+                    later.append(_Archived(position, entry.value, entry.occurred_at))
         merged = sorted([*given, *later], key=lambda one: one.position)
-        values = [one.value | {POSITION: one.position} for one in merged]
+        values = [_FORM.fields_of(one.value) | {POSITION: one.position} for one in merged]
         times = [one.occurred_at for one in merged if one.occurred_at is not None]
         if later:
             await self._archive.replace_suffix(key, after, values, occurred_at=times, connection=tx)
@@ -280,7 +283,13 @@ def _to_value(message: ChatMessage) -> dict[str, Any]:
     return found
 
 
-@StoredForm("message of LlamaIndex")
+def _position_of(value: Any) -> int:
+    """Return the position of an archived message among all of the chat."""
+    position: int = _FORM.fields_of(value, position=int)[POSITION]
+    return position
+
+
+@_FORM
 def _to_message(value: dict[str, Any]) -> ChatMessage:
     if POSITION in value:
         value = {name: part for name, part in value.items() if name != POSITION}

@@ -140,7 +140,11 @@ class MemalchemyHistory(SyncAdapter):
     def get_last_messages(self, session_scope: str, limit: int = 10) -> list[dict[str, Any]]:
         """Return the last *limit* messages of a session, the oldest first, with their times."""
         entries = self.wait(self.messages.tail(_thread_id(session_scope), limit))
-        return [{**entry.value, "created_at": entry.occurred_at.isoformat()} for entry in entries]
+        form = StoredForm("message of mem0")
+        return [
+            form.fields_of(entry.value) | {"created_at": entry.occurred_at.isoformat()}
+            for entry in entries
+        ]
 
     def reset(self) -> None:
         """Delete the history of all memories and the messages of all sessions."""

@@ -15,6 +15,7 @@ from memalchemy._locked_retry import retry_with_lock
 from memalchemy.contracts import MAX_LIMIT, NewItem, StoreItem
 from memalchemy.database import HostConnection
 from memalchemy.integrations._base import AnyDatabase, SyncAdapter
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations.mem0._filters import native_filter
 from memalchemy.keys import check_list, check_name, check_namespace
 from memalchemy.search.ranking import share_of
@@ -269,6 +270,7 @@ def _cosine_similarity(distance: float | None) -> float:
     return 0.0 if distance is None else min(1.0, max(0.0, 1.0 - distance))
 
 
+@StoredForm("memory of mem0")
 def _to_memory(item: StoreItem, score: float | None) -> Memory:
     return Memory(id=item.key, score=score, payload=item.value)
 

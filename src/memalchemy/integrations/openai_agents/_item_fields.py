@@ -33,7 +33,9 @@ def text_of(content: Any) -> str:
         content = content.get("content", "")
     if isinstance(content, str):
         return content
-    parts = [part for part in content if isinstance(part, dict)] if content else []
+    if not isinstance(content, list | tuple):
+        return ""
+    parts = (part for part in content if isinstance(part, dict))
     return "\n".join(str(part["text"]) for part in parts if "text" in part)
 
 
@@ -50,7 +52,7 @@ def tool_of(item: Any) -> str | None:
     """Return the tool that an item calls or answers for, with its server's label; or ``None``."""
     if not isinstance(item, dict):
         return None
-    kind, name = item.get("type"), item.get("name")
+    kind, name = str(item.get("type")), item.get("name")
     if kind in _WITH_SERVER_LABEL and item.get("server_label"):
         return f"{item['server_label']}.{name}" if name else str(item["server_label"])
     if kind in _TOOLS_BY_TYPE:

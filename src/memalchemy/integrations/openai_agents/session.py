@@ -28,6 +28,7 @@ from memalchemy.importers.openai_session_namespaces import (
     usage_namespace,
 )
 from memalchemy.integrations._base import AnyDatabase, end_items
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations._values import storable
 from memalchemy.integrations.openai_agents._adapter import (
     OpenAIAdapter,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 COUNTERS = ("requests", "input_tokens", "output_tokens", "total_tokens")
 
 OPEN, DELETED, CLEARED = "open", "deleted", "cleared"
+_BRANCHES_FORM = StoredForm("list of branches of OpenAI Agents")
 """The states of a branch's name, which is never free again."""
 MAX_PREVIEW = 100
 """Characters of a message in the list of turns."""
@@ -170,9 +172,9 @@ class MemalchemySession(OpenAIAdapter):
                 ends = await hold_branches(self.db, self.session_id, tx)
                 left = {name: end for name, end in ends.items() if name == MAIN} or ends
                 await self._log_of(MAIN).clear(self.session_id, connection=tx)
-                known = await self.store.get(BRANCHES, self.session_id, connection=tx)
+                known = await self._states(tx)
                 found = await entry_namespaces(self.db, self.session_id, connection=tx)
-                named = {one for one in map(branch_of, found) if one} | set(known or ())
+                named = {one for one in map(branch_of, found) if one} | {*known}
                 branches = sorted(named - {MAIN})
                 for branch in branches:
                     log = self._log_of(branch)
@@ -182,8 +184,7 @@ class MemalchemySession(OpenAIAdapter):
                     await log.delete(self.session_id, connection=tx)
                 usage = usage_namespace(self.session_id)
                 await self.store.clear_namespace(usage, prefix=True, connection=tx)
-                known = await self.store.get(BRANCHES, self.session_id, connection=tx)
-                if known or branches:
+                if await self._states(tx) or branches:
                     await self._set_states(
                         lambda before: dict.fromkeys({*before, *branches}, CLEARED), left, tx
                     )
@@ -607,14 +608,18 @@ class MemalchemySession(OpenAIAdapter):
         tx: HostConnection,
     ) -> None:
         def changed(item: StoreItem | None) -> dict[str, str]:
-            return change({} if item is None else item.value)
+            return change({} if item is None else _BRANCHES_FORM.fields_of(item.value))
 
         await self.store.change(BRANCHES, self.session_id, changed, index=False, connection=tx)
         await self._end_with_session(ends, tx)
 
-    async def _state_of_branch(self, branch: str, connection: HostConnection | None = None) -> str:
+    async def _states(self, connection: HostConnection | None = None) -> dict[str, str]:
+        """Return the state of each branch that has been named."""
         known = await self.store.get(BRANCHES, self.session_id, connection=connection)
-        return str((known or {}).get(branch, OPEN))
+        return {} if known is None else _BRANCHES_FORM.fields_of(known)
+
+    async def _state_of_branch(self, branch: str, connection: HostConnection | None = None) -> str:
+        return (await self._states(connection)).get(branch, OPEN)
 
     async def _current_branch(self, branch_id: str | None) -> str:
         """Return the branch to which a call refers: *branch_id*, or else the current one.

@@ -20,6 +20,7 @@ from memalchemy.importers.openai_session_namespaces import (
     usage_namespace,
 )
 from memalchemy.integrations._base import AnyDatabase, end_items, paged
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations.openai_agents._adapter import (
     OpenAIAdapter,
     end_of_session,
@@ -30,6 +31,8 @@ from memalchemy.integrations.openai_agents.session import MemalchemySession
 from memalchemy.log.listing import all_namespaces
 from memalchemy.store import Store
 from memalchemy.threads import ThreadLog
+
+_FORM = StoredForm("description of a session of OpenAI Agents")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,11 @@ class MemalchemySessions(OpenAIAdapter):
                 SESSIONS, filter=filter, limit=size, after=after
             )
         )
-        described = {item.key: item.value async for item in items if fnmatchcase(item.key, pattern)}
+        described = {
+            item.key: _FORM.fields_of(item.value)
+            async for item in items
+            if fnmatchcase(item.key, pattern)
+        }
         written = await self._main.last_written([*described])
         infos = [SessionInfo(one, written.get(one), said) for one, said in described.items()]
         return sorted(infos, key=_order_of_newest, reverse=True)[:limit]
@@ -120,7 +127,7 @@ class MemalchemySessions(OpenAIAdapter):
         """
 
         def updated(item: StoreItem | None) -> dict[str, Any]:
-            known: dict[str, Any] = {} if item is None else item.value
+            known = {} if item is None else _FORM.fields_of(item.value)
             return {name: v for name, v in (known | metadata).items() if v is not None}
 
         async with transaction_of(self.db, connection) as tx:
@@ -177,7 +184,8 @@ class MemalchemySessions(OpenAIAdapter):
     async def _read_infos(self, ids: Ids) -> Infos:
         written = await self._main.last_written(ids)
         known = await self.store.get_batch([(SESSIONS, one) for one in ids])
-        return [SessionInfo(one, written.get(one), known.get((SESSIONS, one), {})) for one in ids]
+        said = {name: _FORM.fields_of(value) for (_, name), value in known.items()}
+        return [SessionInfo(one, written.get(one), said.get(one, {})) for one in ids]
 
 
 def _order_of_newest(info: SessionInfo) -> tuple[bool, float]:

@@ -34,6 +34,9 @@ from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations.pydantic_ai_harness._keys import key_of
 from memalchemy.store import Store
 
+_FILE = StoredForm("file of the Pydantic AI harness")
+_RECEIPT = StoredForm("receipt of the Pydantic AI harness")
+
 FILES = "files"
 """Last part of the namespaces."""
 
@@ -86,10 +89,11 @@ class MemalchemyMemoryStore(Adapter):
         validate_store_path(path)
         if max_chars <= 0:
             raise ValueError("max_chars must be positive")
-        found = await self.store.get(self._files, path)
-        if found is None:
+        value = await self.store.get(self._files, path)
+        if value is None:
             return None
-        with StoredForm("file of the Pydantic AI harness"):
+        found = _fields_of(value)
+        with _FILE:
             return MemoryFile(
                 content=found["content"][:max_chars],
                 version=found["version"],
@@ -205,7 +209,7 @@ class MemalchemyMemoryStore(Adapter):
                 if len(paths) > max_files:
                     break
         found = await self.store.get_batch((self._files, path) for path in paths[:max_files])
-        contents = [(path, value["content"]) for (_, path), value in found.items()]
+        contents = [(path, _fields_of(value)["content"]) for (_, path), value in found.items()]
         result = await lexical_search(
             [(path, content[:max_file_chars]) for path, content in contents],
             query,
@@ -244,7 +248,8 @@ class MemalchemyMemoryStore(Adapter):
                     if replayed is not None:
                         return replayed
                 item = found.get(file)
-                if (None if item is None else item.value["version"]) != expected_version:
+                known = None if item is None else _fields_of(item.value)["version"]
+                if known != expected_version:
                     raise MemoryConflictError(
                         f"memory path {path!r} changed before it could be {done}"
                     )
@@ -274,14 +279,17 @@ class MemalchemyMemoryStore(Adapter):
         return (*self.namespace, RECEIPTS), key_of(operation.id)
 
 
+def _fields_of(value: Any) -> dict[str, Any]:
+    return _FILE.fields_of(value, content=str, version=str)
+
+
 def _replay_receipt(operation: MemoryOperation, item: StoreItem | None) -> MemoryMutation | None:
     """Return the result of an operation, from its receipt."""
     if item is None:
         return None
-    if item.value["fingerprint"] != operation.fingerprint:
+    done = _RECEIPT.fields_of(item.value, fingerprint=str, version=str | None, existed=bool)
+    if done["fingerprint"] != operation.fingerprint:
         raise MemoryOperationConflictError(
             f"operation id {operation.id!r} was reused with different arguments"
         )
-    return MemoryMutation(
-        version=item.value["version"], replayed=True, existed=item.value["existed"]
-    )
+    return MemoryMutation(version=done["version"], replayed=True, existed=done["existed"])

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from strands.memory.types import AddMessagesContext, MemoryEntry, MemoryStore, SearchOptions
 
-from memalchemy.contracts import NewItem, SearchMode
+from memalchemy.contracts import NewItem, SearchHit, SearchMode
 from memalchemy.integrations._base import AnyDatabase
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations.strands._adapter import StrandsAdapter
 from memalchemy.keys import check_namespace
 from memalchemy.messages import text_of
@@ -96,13 +97,7 @@ class MemalchemyMemoryStore(StrandsAdapter, MemoryStore):
             raise ValueError("max_search_results must be >= 1")
         mode: SearchMode = "text" if self.native.embedder is None else "hybrid"
         search = partial(self.native.search, self.namespace, query, limit, mode=mode)
-        return [
-            MemoryEntry(
-                hit.value["content"],
-                metadata={"id": hit.key, "score": hit.score, **(hit.value["metadata"] or {})},
-            )
-            for hit in await self.run(search)
-        ]
+        return [_to_entry(hit) for hit in await self.run(search)]
 
     async def add(self, content: str, metadata: dict[str, Any] | None = None) -> str:
         """Store a memory, and return its id. The same content and metadata have the same id."""
@@ -135,6 +130,14 @@ class MemalchemyMemoryStore(StrandsAdapter, MemoryStore):
         if items:
             await self.run(partial(self.native.put_batch, items))
         return [item.key for item in items]
+
+
+@StoredForm("memory of Strands")
+def _to_entry(hit: SearchHit) -> MemoryEntry:
+    metadata = hit.value["metadata"] or {}
+    return MemoryEntry(
+        hit.value["content"], metadata={"id": hit.key, "score": hit.score, **metadata}
+    )
 
 
 def _digest(*parts: Any) -> str:

@@ -172,7 +172,7 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
     ) -> SessionMessage | None:
         """Return a message; ``None`` if the agent has none of this index."""
         found = await self._find_message(session_id, agent_id, _check_index(message_id))
-        return None if found is None else _message_of(found[1])
+        return None if found is None else found[1]
 
     async def aupdate_message(
         self, /, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
@@ -185,8 +185,8 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
         index = _check_index(session_message.message_id)
         found = await self._find_message(session_id, agent_id, index)
         if found is not None:
-            position, value = found
-            session_message.created_at = _message_of(value).created_at
+            position, stored = found
+            session_message.created_at = stored.created_at
             with self.translated_errors():
                 log = self.messages(agent_id)
                 if await log.edit(session_id, position, entry_of(session_message)):
@@ -323,17 +323,18 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
 
     async def _find_message(
         self, session_id: str, agent_id: str, index: int
-    ) -> tuple[int, Any] | None:
-        """Return the position and the value of the entry of a message."""
+    ) -> tuple[int, SessionMessage] | None:
+        """Return a message, and the position of its entry."""
         with self.translated_errors():
             near: list[Entry] = await self.messages(agent_id).range(
                 session_id, after=index, limit=1
             )
         if near and near[0].key == str(index):  # where all were appended in order
-            return near[0].position, near[0].value
+            return near[0].position, _message_of(near[0].value)
         for position, value in await self._read_messages(session_id, agent_id):
-            if value[ENVELOPE]["message_id"] == index:
-                return position, value
+            message = _message_of(value)
+            if message.message_id == index:
+                return position, message
         return None
 
 

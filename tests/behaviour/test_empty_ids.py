@@ -70,7 +70,7 @@ NOT_CALLED = {
 """Calls that need more than ids: they are refused with any."""
 LEFT_OUT = {"export_files", "read_columns_beside"}
 """Methods that write files, or that take another log."""
-BY_CHANCE = {"epoch", "task_path", "stored_size", "raw_size", "total_size_bytes"}
+BY_CHANCE = {"epoch", "mark", "task_path", "stored_size", "raw_size", "total_size_bytes"}
 """What differs between two databases, or is the empty text for another reason."""
 
 
@@ -130,7 +130,8 @@ def renamed(value: Any, id_: str) -> Any:
     if isinstance(value, (set, frozenset)):
         return {renamed(one, id_) for one in value}
     if hasattr(value, "__dataclass_fields__"):
-        return renamed({n: getattr(value, n) for n in value.__dataclass_fields__}, id_)
+        names = {*value.__dataclass_fields__} - BY_CHANCE
+        return [(name, renamed(getattr(value, name), id_)) for name in sorted(names)]
     if isinstance(value, (int, bytes, type(None))):
         return value
     return type(value).__name__

@@ -34,11 +34,18 @@ USUAL: dict[str, list[Any]] = {
         ("search_type",): ["similarity", "mmr"],
         ("namespace_prefix",): [()],
         ("idx", "message_id"): [0],
+        ("turn_number",): [1],
+        ("prefix",): [""],
     }.items()
     for name in names
 }
 """Arguments by the names of parameters, where no subject gives one."""
-LEFT_OUT = {"aclose", "close", "export_to", "run", "setup", "translate", "wait"}
+LEFT_OUT = {
+    *("aclose", "close", "export_to", "run", "setup", "translate", "wait"),  # every adapter's
+    *("after_run", "before_run", "serve"),  # called by an agent
+    *("custom_model_dump", "persist", "with_allowlist"),  # nothing is read
+    "subscribe",  # without an end
+}
 LAST = ("delete", "adelete", "clear", "remove", "reset", "drop", "pop", "prune", "purge")
 """How the names of methods begin that leave nothing for the others."""
 
@@ -70,21 +77,23 @@ def required(method: Callable[..., Any]) -> set[str]:
 
 
 class LearnedArguments:
-    """Arguments for the methods of adapters, by the names of their parameters.
+    """Arguments for the methods of a framework's adapters, by the names of their parameters.
 
     Args:
+        framework: one of the modules of `subjects`.
         id_: what is stored under it, and what a parameter gets that is called an id or a key.
     """
 
-    def __init__(self, id_: str, rng: random.Random) -> None:
-        self._id, self._rng = id_, rng
+    def __init__(self, framework: ModuleType, id_: str, rng: random.Random) -> None:
+        self._framework, self._id, self._rng = framework, id_, rng
+        self._known = USUAL | getattr(framework, "ARGUMENTS", {})
         self._learned: dict[str, list[Any]] = defaultdict(list)
 
-    async def learn(self, framework: ModuleType, db: Database) -> None:
+    async def learn(self, db: Database) -> None:
         """Let the subjects write and read, and note what they give to the adapters' methods."""
-        subjects = framework.SUBJECTS.values()
+        subjects = self._framework.SUBJECTS.values()
         with pytest.MonkeyPatch.context() as patched:
-            for cls in {*framework.ADAPTERS, *(type(one.open(db)) for one in subjects)}:
+            for cls in {*self._framework.ADAPTERS, *(type(one.open(db)) for one in subjects)}:
                 for name in methods_of(cls):
                     patched.setattr(cls, name, self._noting(getattr(cls, name)))
             for subject in subjects:
@@ -103,9 +112,9 @@ class LearnedArguments:
 
         return noted
 
-    def are_known_of(self, method: Callable[..., Any]) -> bool:
-        """Return whether the method goes without all that no subject and no name tells."""
-        return all(self._choices(name) for name in required(method))
+    def unknown_of(self, method: Callable[..., Any]) -> list[str]:
+        """Return the parameters that the method needs, and that no subject and no name tells."""
+        return [name for name in required(method) if not self._choices(name)]
 
     def call_of(self, method: Callable[..., Any]) -> partial[Any]:
         """Return a call of the method, with arguments drawn for it."""
@@ -122,4 +131,4 @@ class LearnedArguments:
             return [*self._learned[name], self._id]
         if name.endswith(("ids", "keys")):
             return [*self._learned[name], [self._id]]
-        return self._learned[name] or USUAL.get(name, [])
+        return [*self._learned[name], *self._known.get(name, [])]

@@ -25,8 +25,9 @@ from learned_arguments import LAST, LearnedArguments, methods_of
 from subjects import INSTALLED
 
 from altered_values import ODD, altered
-from memalchemy import Checkpointer, Database, MemalchemyError, Store, ThreadLog
+from memalchemy import Checkpointer, Database, MemalchemyError, NotSerialisable, Store, ThreadLog
 from memalchemy.inspection import Inspector
+from memalchemy.metadata import check_metadata
 from public_calls import outcome
 from stored.kinds import directory_of, releases, unzipped
 from told_errors import is_raised_on_purpose, told
@@ -43,27 +44,40 @@ SUBJECTS = [
 
 
 async def alter(db: Database, rng: random.Random) -> None:
-    """Alter the newest state of each thread, an entry of each log, an item of each namespace."""
+    """Alter, or add to, what is in each thread and in each namespace of items."""
 
     def changed(value: Any) -> Any:
         return rng.choice(ODD) if rng.random() < 0.2 else altered(value, rng)
+
+    def changed_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
+        try:
+            left = altered(metadata, rng) if rng.random() < 0.3 else metadata
+            return check_metadata(left)
+        except (NotSerialisable, TypeError, ValueError):
+            return metadata
 
     for listed in (await Inspector(db).threads(limit=500))["threads"]:
         thread, namespace = listed["thread_id"], tuple(listed["namespace"])
         checkpointer = Checkpointer(db, namespace=namespace)
         log = ThreadLog(db, namespace=namespace)
         if (state := await checkpointer.load(thread)) is not None:
-            (newest,) = await checkpointer.list_checkpoints(thread, 1)
+            (newest,) = [one async for one in checkpointer.history(thread, limit=1)]
             if isinstance(left := changed(state), dict):
-                await checkpointer.save(left, thread, newest)
+                metadata = changed_metadata(newest.metadata)
+                await checkpointer.save(left, thread, newest.checkpoint_id, metadata)
         if entries := await log.range(thread):
             entry = rng.choice(entries)
-            await log.edit(thread, entry.position, changed(entry.value))
+            if rng.random() < 0.2:
+                await log.append(thread, rng.choice(ODD))
+            else:
+                await log.edit(thread, entry.position, changed(entry.value))
     store = Store(db)
     for namespace in await store.list_namespaces(limit=1000):
         if items := await store.list_items(namespace, limit=100):
             item = rng.choice(items)
-            await store.put(namespace, item.key, changed(item.value), item.metadata)
+            key = "another" if rng.random() < 0.2 else item.key
+            metadata = changed_metadata(dict(item.metadata))
+            await store.put(namespace, key, changed(item.value), metadata)
 
 
 @pytest.mark.parametrize(("name", "subject"), SUBJECTS)
@@ -112,9 +126,14 @@ async def error_of(call: Callable[[], Any]) -> Exception | None:
     return None
 
 
-def is_documented(error: Exception) -> bool:
-    """Return whether it is an error of ours, or one of a framework's that stands for one."""
-    return any(isinstance(one, MemalchemyError) for one in (error, error.__cause__))
+def is_documented(error: Exception, method: Any) -> bool:
+    """Return whether it is an error of ours, or one of a framework's that stands for one.
+
+    A method's docstring may name another of the framework's.
+    """
+    kind = type(error)
+    is_named = kind.__module__ != "builtins" and kind.__name__ in (method.__doc__ or "")
+    return is_named or any(isinstance(one, MemalchemyError) for one in (error, error.__cause__))
 
 
 def adapters_of(framework: str) -> dict[str, Callable[[Any], Any]]:
@@ -133,9 +152,10 @@ async def test_every_method_reads_what_was_altered_or_says_why_not(
 ) -> None:
     """An error has to be about the arguments: the call raises it where nothing is stored, too."""
     rng = random.Random(framework)
-    known = LearnedArguments(json.loads((STORED / f"{framework}.json").read_text())["id"], rng)
+    id_: str = json.loads((STORED / f"{framework}.json").read_text())["id"]
+    known = LearnedArguments(INSTALLED[framework], id_, rng)
     async with Database(f"sqlite:///{tmp_path}/learned.db", migrate="upgrade") as db:
-        await known.learn(INSTALLED[framework], db)
+        await known.learn(db)
     wrong: Counter[str] = Counter()
     for number in range(TIMES):
         file = tmp_path / f"{number}.db"
@@ -146,9 +166,13 @@ async def test_every_method_reads_what_was_altered_or_says_why_not(
                 (what, make, name)
                 for what, make in adapters_of(framework).items()
                 for name in methods_of(type(make(db)))
-                if known.are_known_of(getattr(make(db), name))
             ]
-            assert {what for what, _, _ in methods} == {*adapters_of(framework)}
+            unknown = {
+                name: parameters
+                for _, make, name in methods
+                if (parameters := known.unknown_of(getattr(make(db), name)))
+            }
+            assert not unknown, "ARGUMENTS of the framework's subjects has no such arguments"
             for _, make, name in methods:
                 if not name.startswith(LAST):
                     await error_of(known.call_of(getattr(make(db), name)))
@@ -156,7 +180,9 @@ async def test_every_method_reads_what_was_altered_or_says_why_not(
             for what, make, name in methods:
                 call = known.call_of(getattr(make(db), name))
                 error = await error_of(call)
-                if error is None or is_documented(error) or is_raised_on_purpose(error):
+                if error is None or is_documented(error, call.func):
+                    continue
+                if is_raised_on_purpose(error):
                     continue
                 elsewhere = partial(getattr(make(nowhere), name), *call.args, **call.keywords)
                 same = type(await error_of(elsewhere)) is type(error)

@@ -6,6 +6,7 @@ Such a module has
 - ``ADAPTERS``, each public adapter with a function that makes it: of a database, or of nothing;
 - ``SUBJECTS``, a `memalchemy.conformance.Subject` for each kind of thing that is stored;
 - maybe ``PARTS``, public classes that take an adapter and no database;
+- maybe ``ARGUMENTS``, by the names of parameters: what methods take that no subject calls;
 - maybe ``NO_SUITE``, the reason why no tests of the framework itself run on the adapters.
 
 The modules of frameworks that are not installed are left out: CrewAI and the Pydantic AI harness

@@ -7,7 +7,7 @@ from typing import Any
 from a2a.server.cluster.task_store import ConcurrentTaskModificationError
 from a2a.server.cluster.version import TaskVersion
 from a2a.server.context import ServerCallContext
-from a2a.types import Message, Part, Role, Task, TaskPushNotificationConfig
+from a2a.types import ListTasksRequest, Message, Part, Role, Task, TaskPushNotificationConfig
 
 from memalchemy.conformance import Subject
 from memalchemy.integrations.a2a import (
@@ -27,6 +27,7 @@ ADAPTERS: dict[Any, Any] = {
 }
 
 CALL = ServerCallContext()
+ARGUMENTS = {"params": [ListTasksRequest()], "event": [None]}
 
 
 def task_of(id_: str, *texts: str) -> Task:

@@ -21,6 +21,13 @@ ADAPTERS = {
     MemalchemyMemoryStorage: MemalchemyMemoryStorage,
 }
 
+ARGUMENTS: dict[str, list[Any]] = {
+    "record": [MemoryRecord(id="ada", content="the stork flies", embedding=[1.0, 0.5])],
+    "embedder": [lambda texts: [[0.5, 1.0]] * len(texts)],
+    "scope": ["/"],
+    "max_keep": [1],
+}
+
 
 async def _save(flows: MemalchemyFlowPersistence, id_: str, text: str) -> Any:
     state = {"id": id_, "said": [text]}

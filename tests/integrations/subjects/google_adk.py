@@ -40,6 +40,9 @@ def text_of(message: types.Content | None) -> str:
     return str(message.parts[0].text)
 
 
+ARGUMENTS = {"events": [[Event(author="user", content=content("the stork flies"))]]}
+
+
 def _session(sessions: MemalchemySessionService, id_: str) -> Awaitable[Session | None]:
     return sessions.get_session(**OWNER, session_id=id_)
 

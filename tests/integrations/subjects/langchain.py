@@ -34,6 +34,7 @@ ADAPTERS: dict[Any, Any] = {
     MemalchemyStore: MemalchemyStore,
     MemalchemyVectorStore: _documents,
 }
+ARGUMENTS = {"message": [AIMessage("the stork flies")]}
 
 
 def _history(history: MemalchemyChatMessageHistory, id_: str) -> MemalchemyChatMessageHistory:

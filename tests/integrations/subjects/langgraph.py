@@ -11,6 +11,10 @@ from memalchemy.integrations.langgraph import MemalchemySaver, MemalchemyStore
 
 FRAMEWORK, EXTRA = "langgraph", "langgraph"
 ADAPTERS = {MemalchemySaver: MemalchemySaver, MemalchemyStore: MemalchemyStore}
+ARGUMENTS: dict[str, list[Any]] = {
+    "channels": [["text"]],
+    "writes": [[("text", "the stork flies")]],
+}
 
 
 def _config(thread_id: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lauren_ai import StorageError
+from lauren_ai import MemoryFact, StorageError
 
 from memalchemy.conformance import Subject
 from memalchemy.integrations.lauren_ai import (
@@ -19,6 +19,7 @@ ADAPTERS: dict[Any, Any] = {
     MemalchemyUserMemoryStore: MemalchemyUserMemoryStore,
     MemalchemyVectorStore: MemalchemyVectorStore,
 }
+ARGUMENTS = {"fact": [MemoryFact("ada", "ada", "the stork flies")]}
 
 
 async def _save(store: MemalchemyConversationStore, id_: str, text: str) -> Any:

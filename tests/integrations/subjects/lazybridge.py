@@ -10,6 +10,11 @@ from memalchemy.integrations.lazybridge import MemalchemyStore
 
 FRAMEWORK, EXTRA = "lazybridge", "lazybridge"
 ADAPTERS = {MemalchemyStore: MemalchemyStore}
+ARGUMENTS: dict[str, list[Any]] = {
+    "expected": [None],
+    "new": [{"text": "the stork flies"}],
+    "turns": [[{"role": "user", "content": "the stork flies"}]],
+}
 
 
 async def _write(store: MemalchemyStore, id_: str, text: str) -> Any:

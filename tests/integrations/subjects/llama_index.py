@@ -21,6 +21,7 @@ ADAPTERS: dict[Any, Any] = {
     MemalchemyKVStore: MemalchemyKVStore,
     MemalchemyVectorStore: MemalchemyVectorStore,
 }
+ARGUMENTS = {"kv_pairs": [[("ada", {"text": "the stork flies"})]]}
 
 
 async def _add(store: MemalchemyChatStore, id_: str, text: str) -> Any:

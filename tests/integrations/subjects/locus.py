@@ -12,6 +12,10 @@ from memalchemy.integrations.locus import MemalchemyCheckpointer, MemalchemyStor
 
 FRAMEWORK, EXTRA = "locus", "locus"
 ADAPTERS = {MemalchemyCheckpointer: MemalchemyCheckpointer, MemalchemyStore: MemalchemyStore}
+ARGUMENTS: dict[str, list[Any]] = {
+    "items": [[(("animals",), "ada", {"text": "the stork flies"}, None)]],
+    "namespaces": [[("animals",)]],
+}
 
 
 async def _save(checkpointer: MemalchemyCheckpointer, id_: str, text: str) -> Any:

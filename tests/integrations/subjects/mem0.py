@@ -20,6 +20,11 @@ ADAPTERS: dict[Any, Any] = {
     MemalchemyHistory: MemalchemyHistory,
     MemalchemyVectorStore: MemalchemyVectorStore,
 }
+ARGUMENTS: dict[str, list[Any]] = {
+    "event": ["UPDATE"],
+    "new_memory": ["the stork flies"],
+    "old_memory": [None],
+}
 
 
 async def _insert(store: MemalchemyVectorStore, id_: str, text: str) -> Any:

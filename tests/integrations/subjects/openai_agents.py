@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
+
+from agents import Agent, RunContextWrapper, Usage
+from agents.run_state import RunState
 
 from memalchemy.conformance import Subject
 from memalchemy.integrations.openai_agents import (
@@ -16,6 +20,14 @@ ADAPTERS: dict[Any, Any] = {
     MemalchemyRunStates: MemalchemyRunStates,
     MemalchemySession: lambda *db: MemalchemySession("s", *db),
     MemalchemySessions: MemalchemySessions,
+}
+
+AGENT: Agent[Any] = Agent(name="a")
+RUN = SimpleNamespace(context_wrapper=SimpleNamespace(usage=Usage(requests=1, input_tokens=2)))
+ARGUMENTS: dict[str, list[Any]] = {
+    "agent": [AGENT],
+    "state": [RunState(RunContextWrapper(context=None), "the stork flies", AGENT)],
+    "result": [RUN],
 }
 
 

@@ -6,7 +6,13 @@ import string
 from collections.abc import Awaitable
 from typing import Any
 
-from pydantic_ai_harness.memory import MemoryConflictError, MemoryFile
+from pydantic_ai_harness.memory import MemoryConflictError, MemoryFile, MemoryOperation
+from pydantic_ai_harness.step_persistence import (
+    ContinuableSnapshot,
+    RunRecord,
+    StepEvent,
+    ToolEffectRecord,
+)
 
 from memalchemy.conformance import Subject
 from memalchemy.integrations.pydantic_ai_harness import MemalchemyMemoryStore, MemalchemyStepStore
@@ -16,6 +22,16 @@ NO_SUITE = "The sdist of pydantic-ai-harness has no tests."
 ADAPTERS = {
     MemalchemyMemoryStore: MemalchemyMemoryStore,
     MemalchemyStepStore: MemalchemyStepStore,
+}
+
+ARGUMENTS: dict[str, list[Any]] = {
+    "event": [StepEvent(run_id="ada", kind="run_started", step_index=0)],
+    "record": [
+        RunRecord(run_id="ada"),
+        ToolEffectRecord(tool_call_id="ada", tool_name="t", run_id="ada", status="started"),
+    ],
+    "snapshot": [ContinuableSnapshot(run_id="ada", step_index=0, messages=[])],
+    "operation": [None, MemoryOperation("ada", "f")],
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 from strands.types.exceptions import SessionException, StorageError
@@ -21,6 +22,12 @@ ADAPTERS: dict[Any, Any] = {
     MemalchemyMemoryStore: MemalchemyMemoryStore,
     MemalchemySessionRepository: MemalchemySessionRepository,
     MemalchemyStorage: MemalchemyStorage,
+}
+
+GROUP = SimpleNamespace(id="ada", serialize_state=lambda: {"n": 1})
+ARGUMENTS: dict[str, list[Any]] = {
+    "multi_agent": [GROUP],
+    "messages": [[{"role": "user", "content": [{"text": "the stork flies"}]}]],
 }
 
 

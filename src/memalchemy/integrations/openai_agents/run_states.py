@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from agents import RunState
+from agents import RunState, UserError
 
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import Seconds, Snapshot
 from memalchemy.errors import Conflict, ThreadDeleted
 from memalchemy.importers.openai_session_namespaces import RUNS
 from memalchemy.integrations._base import AnyDatabase
+from memalchemy.integrations._stored_forms import not_of_the_form, reason_of
 from memalchemy.integrations.openai_agents._adapter import OpenAIAdapter, uninterrupted
 
 if TYPE_CHECKING:
@@ -68,10 +69,11 @@ class MemalchemyRunStates(OpenAIAdapter):
         it. *agent* is the one that the run began with. *options* go to `RunState.from_json`.
 
         Raises:
+            Corrupt: it is no state of a run; but with *options*, what the SDK raises.
             agents.UserError: this release of the SDK cannot read the state.
         """
         written = await self.checkpointer.load(run_id, checkpoint_id)
-        return None if written is None else await RunState.from_json(agent, written, **options)
+        return None if written is None else await _to_run_state(agent, written, options)
 
     async def claim(
         self, run_id: str, agent: Agent[Any], **options: Any
@@ -89,7 +91,7 @@ class MemalchemyRunStates(OpenAIAdapter):
         waiting = await self.checkpointer.snapshot(run_id)
         if waiting is None:
             return None
-        state: RunState[Any, Any] = await RunState.from_json(agent, waiting.state, **options)
+        state = await _to_run_state(agent, waiting.state, options)
         metadata = await self._read_metadata(run_id, waiting.checkpoint_id)
         taken = Conflict(f"the run {run_id!r} is claimed already: another process resumes it")
         if metadata is None or CLAIMED in metadata:
@@ -141,3 +143,17 @@ class MemalchemyRunStates(OpenAIAdapter):
             newest.state, run_id, metadata=metadata, expected_parent=newest.checkpoint_id
         )
         await uninterrupted(save)
+
+
+async def _to_run_state(
+    agent: Agent[Any], written: dict[str, Any], options: Mapping[str, Any]
+) -> RunState[Any, Any]:
+    """Return the state that was written; with options, their functions may raise anything."""
+    try:
+        return await RunState.from_json(agent, written, **options)
+    except UserError:
+        raise
+    except Exception as error:
+        if options:
+            raise
+        raise not_of_the_form("run state of OpenAI Agents", reason_of(error)) from None

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 COUNTERS = ("requests", "input_tokens", "output_tokens", "total_tokens")
 
 OPEN, DELETED, CLEARED = "open", "deleted", "cleared"
+_USAGE_FORM = StoredForm("usage of a run of OpenAI Agents")
 _BRANCHES_FORM = StoredForm("list of branches of OpenAI Agents")
 """The states of a branch's name, which is never free again."""
 MAX_PREVIEW = 100
@@ -702,8 +703,9 @@ class MemalchemySession(OpenAIAdapter):
         turns = dict(await self._turn_positions(branch))
         namespace = usage_namespace(self.session_id, branch)
         items = await self.store.list_items(namespace, order="key", limit=MAX_LIMIT)
-        by_turn = ((turns.get(int(item.key)), item.value) for item in items)
-        return [(number, usage) for number, usage in by_turn if number is not None]
+        with _USAGE_FORM:
+            by_turn = [(turns.get(int(item.key)), item.value) for item in items]
+        return [(number, _usage_of(value)) for number, value in by_turn if number is not None]
 
     async def _items_by_turn(self, branch_id: str | None) -> list[tuple[int, Any]]:
         number, found = 0, []
@@ -838,6 +840,10 @@ def _check_settings(given: SessionSettings | dict[str, Any] | None) -> SessionSe
     if unknown:
         raise TypeError(f"Unknown session settings: {', '.join(sorted(unknown))}")
     return SessionSettings(**(given or {}))
+
+
+def _usage_of(value: Any) -> dict[str, Any]:
+    return _USAGE_FORM.fields_of(value, **dict.fromkeys(COUNTERS, int))
 
 
 def _to_plain(item: Any) -> Any:

@@ -26,6 +26,7 @@ from memalchemy.integrations._pydantic_ai_messages import (
     load_messages,
     write_storable,
 )
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations.pydantic_ai_harness._keys import key_of
 from memalchemy.store import Store
 from memalchemy.threads import ThreadLog
@@ -182,7 +183,7 @@ class MemalchemyStepStore(Adapter):
         One round trip; two more if the newest is interrupted.
         """
         newest = await self.checkpointer.load(run_id)
-        if newest is None or include_interrupted or newest["state"] == "complete":
+        if newest is None or include_interrupted or newest.get("state") == "complete":
             return None if newest is None else _to_snapshot(newest)
         async for info in self.checkpointer.history(run_id):
             if _is_complete(info):
@@ -289,14 +290,19 @@ def _fields_of_record(record: Record) -> dict[str, Any]:
     return found
 
 
+def _form_of(kind: type[Record]) -> StoredForm:
+    return StoredForm(f"{kind.__name__} of the Pydantic AI harness")
+
+
 def _to_record(kind: type[R], stored: dict[str, Any]) -> R:
     """Return the record of `_fields_of_record`."""
-    times = {
-        name: datetime.fromisoformat(stored[name])
-        for name in ("timestamp", "started_at", "ended_at")
-        if name in stored
-    }
-    return kind(**(stored | times))
+    with _form_of(kind):
+        times = {
+            name: datetime.fromisoformat(stored[name])
+            for name in ("timestamp", "started_at", "ended_at")
+            if name in stored
+        }
+        return kind(**(stored | times))
 
 
 def _is_complete(info: CheckpointInfo) -> bool:
@@ -304,4 +310,5 @@ def _is_complete(info: CheckpointInfo) -> bool:
 
 
 def _to_snapshot(state: dict[str, Any]) -> ContinuableSnapshot:
-    return _to_record(ContinuableSnapshot, state | {"messages": load_messages(state["messages"])})
+    stored = _form_of(ContinuableSnapshot).fields_of(state, messages=list)
+    return _to_record(ContinuableSnapshot, stored | {"messages": load_messages(stored["messages"])})

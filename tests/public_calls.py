@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import random
 from collections.abc import AsyncIterator, Callable
@@ -18,6 +19,7 @@ from memalchemy import (
     UserMemoryStore,
     VectorStore,
 )
+from waiting import A_WHILE
 
 CLASSES: dict[str, Callable[[Database], Any]] = {
     "Checkpointer": Checkpointer,
@@ -62,6 +64,23 @@ def arguments(
                 break
             given.append(argument(parameter.name, rng))
     return given, named
+
+
+async def error_of(call: Callable[[], Any]) -> Exception | None:
+    """Return what a call of a method raises, if it does, with ``await`` or without."""
+
+    async def awaited() -> Any:
+        if inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call):
+            return await outcome(call)
+        answer = await asyncio.to_thread(call)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    try:
+        async with asyncio.timeout(A_WHILE):
+            await awaited()
+    except Exception as error:  # noqa: BLE001 - what it is is the question
+        return error
+    return None
 
 
 async def outcome(call: Callable[[], Any]) -> Any:

@@ -9,7 +9,6 @@ its arguments: the same call raises it where nothing is stored, too.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 from collections import Counter
@@ -32,9 +31,8 @@ from memalchemy import (
     StoreContext,
     ThreadLog,
 )
-from public_calls import arguments, methods_of, outcome
+from public_calls import arguments, error_of, methods_of
 from told_errors import told
-from waiting import A_WHILE
 
 CALLS = max(1, int(600 * float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))))
 HERE = ("shared",)
@@ -143,23 +141,11 @@ async def test_no_form_of_a_value_makes_a_class_fail_in_a_way_that_is_not_docume
             kind, name = names[number % len(names)] if number < 500 else rng.choice(names)
             subject = SUBJECTS[kind](db)
             given, named = arguments(getattr(subject, name), rng, given_for)
-            error = await error_of(subject, name, given, named)
+            error = await error_of(partial(getattr(subject, name), *given, **named))
             if error is None or isinstance(error, MemalchemyError):
                 continue
-            elsewhere = SUBJECTS[kind](db.for_tenant(f"empty {number}"))
-            if type(await error_of(elsewhere, name, given, named)) is not type(error):
+            elsewhere = getattr(SUBJECTS[kind](db.for_tenant(f"empty {number}")), name)
+            if type(await error_of(partial(elsewhere, *given, **named))) is not type(error):
                 wrong[f"{kind}.{name}: {told(error)}"] += 1
         assert (await db.health())["checked_out"] == 0
     assert not wrong, "\n".join(f"{count} x {what}" for what, count in wrong.most_common(40))
-
-
-async def error_of(
-    subject: Any, name: str, given: list[Any], named: dict[str, Any]
-) -> Exception | None:
-    """What a call raises, if it does."""
-    try:
-        async with asyncio.timeout(A_WHILE):
-            await outcome(partial(getattr(subject, name), *given, **named))
-    except Exception as error:  # noqa: BLE001 - what it is is the question
-        return error
-    return None

@@ -9,8 +9,6 @@ framework's subjects write and read.
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import json
 import os
 import random
@@ -28,10 +26,9 @@ from altered_values import ODD, altered
 from memalchemy import Checkpointer, Database, MemalchemyError, NotSerialisable, Store, ThreadLog
 from memalchemy.inspection import Inspector
 from memalchemy.metadata import check_metadata
-from public_calls import outcome
+from public_calls import error_of
 from stored.kinds import directory_of, releases, unzipped
 from told_errors import is_raised_on_purpose, told
-from waiting import A_WHILE
 
 TIMES = max(1, int(6 * float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))))
 STORED = directory_of(releases()[-1]) / "adapters"
@@ -107,23 +104,6 @@ async def test_an_adapter_reads_what_was_altered_or_says_why_not(
                     if not is_translated and (said := told(error, inside=ROOM)):
                         wrong[f"{what}: {said}"] += 1
     assert not wrong, "\n".join(f"{count} x {what}" for what, count in wrong.most_common(40))
-
-
-async def error_of(call: Callable[[], Any]) -> Exception | None:
-    """Return what a call of a method raises, if it does, with ``await`` or without."""
-
-    async def awaited() -> Any:
-        if inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call):
-            return await outcome(call)
-        answer = await asyncio.to_thread(call)
-        return await answer if inspect.isawaitable(answer) else answer
-
-    try:
-        async with asyncio.timeout(A_WHILE):
-            await awaited()
-    except Exception as error:  # noqa: BLE001 - what it is is the question
-        return error
-    return None
 
 
 def is_documented(error: Exception, method: Any) -> bool:

@@ -20,13 +20,15 @@ class StoredForm(ContextDecorator):
 
     Args:
         what: the object, with its framework: ``message of LangChain``.
+        passing: errors of the framework that an adapter documents, and that stay as they are.
 
     Raises:
         Corrupt: no such object can be made of the value; the message quotes nothing of it.
     """
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, passing: tuple[type[Exception], ...] = ()) -> None:
         self.what = what
+        self._passing: tuple[type[Exception], ...] = (MemalchemyError, MemoryError, *passing)
 
     def fields_of(self, value: Any, **kinds: type | UnionType) -> dict[str, Any]:
         """Return a stored *value*: a dict in which each of these names has a value of its kind."""
@@ -41,7 +43,7 @@ class StoredForm(ContextDecorator):
     def __enter__(self) -> None: ...
 
     def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
-        if isinstance(error, Exception) and not isinstance(error, MemalchemyError | MemoryError):
+        if isinstance(error, Exception) and not isinstance(error, self._passing):
             raise not_of_the_form(self.what, reason_of(error)) from None
 
 

@@ -52,6 +52,7 @@ MIN_PAGE = 64
 """Entries that a read of the last few asks for at first, at least."""
 
 _RECORD = TypeAdapter(ConversationRecord)
+_FORM = StoredForm("record of a conversation of Pydantic AI")
 
 
 class MemalchemyConversationStore(Adapter, ConversationStore):
@@ -238,8 +239,7 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
         if expected_revision is None:
             return None  # the write finds out
         item = await self.store.get_item(self._records, conversation_id)
-        record = None if item is None else _to_record(item)
-        if item is None or record is None or record.revision != expected_revision:
+        if item is None or (record := _to_record(item)).revision != expected_revision:
             raise ConversationConflict(conversation_id)
         return self._remember_record(record, _log_of_record(item), item.version, item.created_at)
 
@@ -368,9 +368,6 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
         for tip in _tips_of_branches(record):
             self._log_of.put(tip, thread)
         return item
-
-
-_FORM = StoredForm("record of a conversation of Pydantic AI")
 
 
 @_FORM

@@ -20,6 +20,7 @@ from google.adk.platform import time as platform_time
 from google.genai import types
 
 from memalchemy.contracts import MAX_LIMIT, StoreItem
+from memalchemy.database import HostConnection
 from memalchemy.integrations._base import AnyDatabase
 from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations._values import dumped, storable
@@ -173,7 +174,7 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
         """Delete an artifact with all its versions, if it is there. The next one begins at 0."""
         scope = self._namespace_of_names(app_name, user_id, session_id, filename)
         async with self.db.transaction() as tx:
-            head = await self.store.get(scope, filename, connection=tx)
+            head = await self._read_head(scope, filename, tx)
             if head is not None and await self.store.delete(scope, filename, connection=tx):
                 for place in _namespaces_of_file(scope, head):
                     await self.store.clear_namespace(place, connection=tx)
@@ -183,15 +184,15 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
     ) -> list[int]:
         """Return the numbers of an artifact's versions, in order."""
         scope = self._namespace_of_names(app_name, user_id, session_id, filename)
-        head = await self.store.get(scope, filename)
-        return [] if head is None else [*range(_head_of(head)["versions"])]
+        head = await self._read_head(scope, filename)
+        return [] if head is None else [*range(head["versions"])]
 
     async def list_artifact_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[ArtifactVersion]:
         """Return the descriptions of an artifact's versions, in order."""
         scope = self._namespace_of_names(app_name, user_id, session_id, filename)
-        head = await self.store.get(scope, filename)
+        head = await self._read_head(scope, filename)
         if head is None:
             return []
         versions, _ = _namespaces_of_file(scope, head)
@@ -214,13 +215,19 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
         with _FORM:
             return None if found is None else ArtifactVersion(**found)
 
+    async def _read_head(
+        self, scope: tuple[str, ...], filename: str, connection: HostConnection | None = None
+    ) -> dict[str, Any] | None:
+        found = await self.store.get(scope, filename, connection=connection)
+        return None if found is None else _head_of(found)
+
     async def _read_version(
         self, scope: tuple[str, ...], filename: str, version: int | None, *, is_content: bool
     ) -> Any:
-        head = await self.store.get(scope, filename)
+        head = await self._read_head(scope, filename)
         if head is None:
             return None
-        number: int = _head_of(head)["versions"]
+        number: int = head["versions"]
         wanted = number - 1 if version is None else version
         if not 0 <= wanted < number:
             return None
@@ -272,7 +279,7 @@ def _namespaces_of_file(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the namespaces of a file's descriptions and of its contents."""
     with _FORM:
-        file = check_namespace((*scope, _head_of(head)["id"]))
+        file = check_namespace((*scope, head["id"]))
     return (*file, "versions"), (*file, "contents")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,13 @@ from memalchemy.contracts import Seconds, Snapshot
 from memalchemy.errors import Conflict, ThreadDeleted
 from memalchemy.importers.openai_session_namespaces import RUNS
 from memalchemy.integrations._base import AnyDatabase
-from memalchemy.integrations._stored_forms import not_of_the_form, reason_of
+from memalchemy.integrations._stored_forms import StoredForm
 from memalchemy.integrations.openai_agents._adapter import OpenAIAdapter, uninterrupted
 
 if TYPE_CHECKING:
     from agents import Agent
+
+_FORM = StoredForm("run state of OpenAI Agents", passing=(UserError,))
 
 CLAIMED = "memalchemy:claimed_at"
 """Name in a checkpoint's metadata of the time at which somebody took the run."""
@@ -149,11 +152,5 @@ async def _to_run_state(
     agent: Agent[Any], written: dict[str, Any], options: Mapping[str, Any]
 ) -> RunState[Any, Any]:
     """Return the state that was written; with options, their functions may raise anything."""
-    try:
+    with nullcontext() if options else _FORM:
         return await RunState.from_json(agent, written, **options)
-    except UserError:
-        raise
-    except Exception as error:
-        if options:
-            raise
-        raise not_of_the_form("run state of OpenAI Agents", reason_of(error)) from None

@@ -301,7 +301,7 @@ def pydantic_ai_harness(session: nox.Session) -> None:
 @nox.session(venv_backend="none", default=False)
 def matrix(session: nox.Session) -> None:
     """The page of what runs on what, from the last runs of the three sessions above."""
-    session.run("python", "tests/matrix.py", *(_recorded(name)[1] for name in MATRIX))
+    session.run("python", "-m", "tests.matrix", *(_recorded(name)[1] for name in MATRIX))
 
 
 @nox.session(default=False)

@@ -271,8 +271,7 @@ def circumstances(
     *of_groups* says how many of the *seconds* each group took.
     """
     return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "commit": commit(),
+        **date_and_commit(),
         "messages": messages,
         "rounds": rounds,
         "groups": list(groups),
@@ -285,6 +284,11 @@ def circumstances(
         "sqlite": sqlite3.sqlite_version,
         "versions": _versions(),
     }
+
+
+def date_and_commit() -> dict[str, str | None]:
+    """The ``date``, and the ``commit`` of the checkout as `commit` tells it: what `when` says."""
+    return {"date": datetime.now(UTC).date().isoformat(), "commit": commit()}
 
 
 def commit() -> str | None:

@@ -1,6 +1,6 @@
 """The page docs/integrations/matrix.md, made from what runs of the tests of integrations found.
 
-``python tests/matrix.py PART…`` puts parts, which ``pytest --matrix PART`` writes, together in
+``python -m tests.matrix PART…`` puts parts, which ``pytest --matrix PART`` writes, together in
 matrix.json, and writes the page and its list of reasons from it. `nox -s matrix` does so with the
 parts of its sessions.
 """
@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
+
+from benchmarks.report import when
 
 DOCS = Path(__file__).parents[1] / "docs" / "integrations"
 STORED, PAGE, LEFT_OUT = DOCS / "matrix.json", DOCS / "matrix.md", DOCS / "left-out.html"
@@ -83,7 +85,7 @@ def merge(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     merged: dict[str, Any] = {"runs": [], "frameworks": {}, "suites": [], "tests": {}}
     for run in runs.values():
         new = [name for name in run["frameworks"] if name not in merged["frameworks"]]
-        where = {name: run[name] for name in ("date", "python", "sqlite", "postgresql")}
+        where = {name: run[name] for name in ("date", "commit", "python", "sqlite", "postgresql")}
         merged["runs"].append({**where, "frameworks": new})
         merged["frameworks"] |= {name: run["frameworks"][name] for name in new}
         for name, test in run["tests"].items():
@@ -205,7 +207,7 @@ def _page_of(framework: str) -> str:
 
 def _run(run: Mapping[str, Any]) -> str:
     where = f"Python {run['python']}, SQLite {run['sqlite']} and PostgreSQL {run['postgresql']}"
-    return f"The run was on {run['date']} with {where}."
+    return f"The run was {when(run)} with {where}."
 
 
 def _of_suites(suites: Sequence[Mapping[str, Any]], framework: str) -> dict[str, Any]:

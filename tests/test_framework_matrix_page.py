@@ -40,7 +40,7 @@ def test_the_page_is_the_one_of_the_stored_run(stored: dict[str, Any]) -> None:
         matrix.PAGE: matrix.render,
         matrix.LEFT_OUT: matrix.render_left_out,
     }.items():
-        assert path.read_text() == render(stored), "python tests/matrix.py makes it"
+        assert path.read_text() == render(stored), "nox -s matrix makes it"
 
 
 def test_every_reason_is_on_the_page_of_the_tests_that_are_left_out(stored: dict[str, Any]) -> None:
@@ -107,7 +107,7 @@ def test_parts_are_added_and_the_last_result_of_a_test_counts() -> None:
     def part(framework: str, version: str, **tests: str) -> dict[str, Any]:
         place = {"framework": framework, "kind": "tests", "database": "sqlite", "reason": ""}
         return {
-            **dict.fromkeys(("date", "python", "sqlite", "postgresql"), "1"),
+            **dict.fromkeys(("date", "commit", "python", "sqlite", "postgresql"), "1"),
             "frameworks": {framework: {"package": framework, "version": version}},
             "tests": {name: {**place, "outcome": outcome} for name, outcome in tests.items()},
         }
@@ -136,7 +136,7 @@ def test_a_test_is_counted_by_what_it_ran_unless_it_failed() -> None:
         "kit": {**place, "outcome": "passed", "counts": counted},
         "broken": {**place, "outcome": "failed", "counts": counted},
     }
-    where = dict.fromkeys(("date", "python", "sqlite", "postgresql"), "1")
+    where = dict.fromkeys(("date", "commit", "python", "sqlite", "postgresql"), "1")
 
     merged = matrix.merge([{**where, "frameworks": {"locus": {}}, "tests": tests}])
 

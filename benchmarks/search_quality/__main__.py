@@ -8,10 +8,10 @@ import json
 import sys
 import tempfile
 from collections import defaultdict
-from datetime import UTC, datetime
 from pathlib import Path
 
 import memalchemy
+from benchmarks.report import date_and_commit
 from benchmarks.search_quality.catalogues import catalogues, messages
 from benchmarks.search_quality.page import languages_page, page
 from benchmarks.search_quality.questions import MESSAGES, chosen, questions
@@ -68,12 +68,12 @@ if __name__ == "__main__":
     parser.add_argument("--page", type=Path, help="write the page to a file")
     parser.add_argument("--table", type=Path, help="write the table of languages to a file")
     given = parser.parse_args()
+    about = date_and_commit()
     results = asyncio.run(main(given.languages))
     if given.json is not None:
         given.json.write_text(json.dumps(results, indent=1))
-    today = datetime.now(UTC).date()
     if given.page is not None:
-        text = page(results, version=memalchemy.__version__, measured=today)
+        text = page(results, version=memalchemy.__version__, about=about)
         given.page.write_text(text)
     if given.table is not None:
-        given.table.write_text(languages_page(results, measured=today))
+        given.table.write_text(languages_page(results, about=about))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import date
-
 from benchmarks.search_quality.page import group_of, languages_page, page
 from benchmarks.search_quality.questions import KINDS
 
-DAY = date(2026, 11, 29)
+ABOUT = {"date": "2026-11-29", "commit": "12345678"}
 RESULTS = {
     language: {kind: (0.5, 0.25) for kind in (*KINDS, "nowhere")}
     for language in ("de", "hi", "ja", "th", "ko")
@@ -15,16 +13,17 @@ RESULTS = {
 
 
 def test_the_guide_has_a_row_for_each_group_and_links_to_the_table_of_languages() -> None:
-    guide = page(RESULTS, version="1.2.3", measured=DAY)
+    guide = page(RESULTS, version="1.2.3", about=ABOUT)
 
     assert "memalchemy 1.2.3" in guide
+    assert "on 2026-11-29 at commit `12345678`" in guide
     assert "(benchmarks/search-quality.html)" in guide
     for language in RESULTS:
         assert f"| {group_of(language).name} | half | 0.50 / 0.25 |" in guide
 
 
 def test_the_table_has_a_row_for_each_language() -> None:
-    table = languages_page(RESULTS, measured=DAY)
+    table = languages_page(RESULTS, about=ABOUT)
 
     for language in RESULTS:
         assert f"<tr><td>{language}" in table

@@ -26,12 +26,12 @@ import tomllib
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.report import date_and_commit
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 PROPERTY = "memalchemy matrix"
@@ -104,7 +104,7 @@ class Recorder:
         from subjects import INSTALLED
 
         return {
-            "date": datetime.now(UTC).date().isoformat(),
+            **date_and_commit(),
             "python": platform.python_version(),
             "sqlite": sqlite3.sqlite_version,
             "postgresql": _postgresql(),

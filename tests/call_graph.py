@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import memalchemy
+from source_trees import parsed
 
 ROOT = Path(memalchemy.__file__).parent
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -61,7 +62,7 @@ class CallGraph:
         trees: dict[str, ast.Module] = {}
         for path in sorted(ROOT.rglob("*.py")):
             module, text = _name_of(path), path.read_text()
-            trees[module] = _parsed((changes or {}).get(module, str)(text))
+            trees[module] = parsed((changes or {}).get(module, str)(text))
         for module, tree in trees.items():
             self._define(module, tree)
             self._imports[module] = dict(_imported(tree))
@@ -245,9 +246,6 @@ class CallGraph:
 def _name_of(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-_parsed = cache(ast.parse)  # most of a changed package is what it was
 
 
 @cache

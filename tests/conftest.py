@@ -245,13 +245,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if (server := config.getoption("--server")) != "any":
         _keep(config, items, lambda item: needs_a_server(item) == (server == "only"))
     if config.getoption("--sample"):
-        large = {
-            item.nodeid
-            for item in items
-            if tiers.is_sampled(item.path, on_server=needs_a_server(item))
-        }
-        left_out = large - tiers.sample_of(large)
+        left_out = tiers.left_out_of_sample(map(_case, items))
         _keep(config, items, lambda item: item.nodeid not in left_out)
+
+
+def _case(item: pytest.Item) -> tiers.Case:
+    return tiers.Case(item.nodeid, item.path, needs_a_server(item), _names_a_server(item))
 
 
 def _is_refused_by_the_wall(item: pytest.Item) -> bool:
@@ -261,9 +260,13 @@ def _is_refused_by_the_wall(item: pytest.Item) -> bool:
 
 def needs_a_server(item: pytest.Item) -> bool:
     """Whether a test is of a PostgreSQL server; without its parameters it may need none."""
+    return _names_a_server(item) or "postgres" in getattr(item, "fixturenames", ())
+
+
+def _names_a_server(item: pytest.Item) -> bool:
+    """Whether a parameter says that a test runs on a server, as it does on other databases."""
     parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    of_a_server = {*SERVERS, "asyncpg"} & {p for p in parameters if type(p) is str}
-    return bool(of_a_server) or "postgres" in getattr(item, "fixturenames", ())
+    return bool({*SERVERS, "asyncpg"} & {p for p in parameters if type(p) is str})
 
 
 def _leave_out(config: pytest.Config, items: list[pytest.Item], marker: str) -> None:

@@ -53,7 +53,7 @@ def nearest(changed: Sequence[str]) -> list[Path]:
     ranks: dict[Path, tuple[int, int]] = {}
     for test in modules():
         text = test.read_text()
-        imported = imported_by(test, text)
+        imported = imported_by(text)
         found = [rank(test, text, imported, Path(name), imports) for name in changed]
         if near := [one for one in found if one[0] < FAR]:
             ranks[test] = min(near)
@@ -71,7 +71,7 @@ def modules() -> list[Path]:
 
 
 def rank(
-    test: Path, text: str, imported: set[str], changed: Path, imports: grimp.ImportGraph
+    test: Path, text: str, imported: frozenset[str], changed: Path, imports: grimp.ImportGraph
 ) -> tuple[int, int]:
     """Return how far *test* is from a changed file: steps, and words shared, negative."""
     shared = -len(words(test.relative_to(TESTS)) & words(changed))
@@ -86,7 +86,7 @@ def rank(
     return (1 if named else FAR), shared
 
 
-def steps(imported: set[str], changed: str, imports: grimp.ImportGraph) -> int:
+def steps(imported: frozenset[str], changed: str, imports: grimp.ImportGraph) -> int:
     """Return the number of imports between a test and the *changed* module."""
     if changed in imported:
         return 0
@@ -111,7 +111,8 @@ def words(path: Path) -> set[str]:
     return {word.rstrip("s") for word in found} - {"test", "src", "memalchemy", "init"}
 
 
-def imported_by(test: Path, text: str) -> set[str]:
+@cache
+def imported_by(text: str) -> frozenset[str]:
     """Return the names of the modules that a test imports, or in which what it imports is made."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(text)):
@@ -120,7 +121,7 @@ def imported_by(test: Path, text: str) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             found.add(node.module)
             found |= set(_made_in(node.module, [alias.name for alias in node.names]))
-    return found - {"memalchemy"}
+    return frozenset(found - {"memalchemy"})
 
 
 def _made_in(module: str, names: Sequence[str]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from pages import ROOT
+from source_trees import parsed
 
 PUBLIC = {"_asdict", "_exit", "_fields", "_make", "_mapping", "_replace"}
 """Public names of named tuples and of SQLAlchemy's `Row`, whose underscore keeps columns apart."""
@@ -27,7 +28,7 @@ def private_uses() -> set[tuple[str, str]]:
     return {
         (path.relative_to(ROOT).as_posix().removeprefix("src/memalchemy/"), name)
         for path in SOURCES
-        for name in private_names(ast.parse(path.read_text()))
+        for name in private_names(parsed(path.read_text()))
     }
 
 
@@ -94,4 +95,4 @@ def _is_ours(cls: type) -> bool:
 
 def example(text: str) -> set[str]:
     """The private names that a piece of source uses."""
-    return set(private_names(ast.parse(text)))
+    return set(private_names(parsed(text)))

@@ -20,6 +20,7 @@ from memalchemy.database.executors.base import Executor
 from memalchemy.database.sqlite.executor import SQLiteExecutor
 from memalchemy.dialects import DIALECTS
 from pages import ROOT
+from source_trees import parsed
 from words_of_code import code_of
 
 DATABASE = ROOT / "src" / "memalchemy" / "database"
@@ -56,7 +57,7 @@ def named_in(path: Path) -> set[str]:
 
 def asks_which_executor(code: str) -> Iterator[str]:
     """The questions in *code* which executor one is."""
-    for node in ast.walk(ast.parse(code)):
+    for node in ast.walk(parsed(code)):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             continue
         if node.func.id in ("isinstance", "issubclass", "type"):

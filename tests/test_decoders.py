@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import memalchemy
+from source_trees import parsed
 
 PACKAGE = Path(memalchemy.__file__).parent
 DOOR = "_bounds.py"
@@ -76,7 +77,7 @@ REASONS: dict[tuple[str, str], str] = {
 def calls_of_parsers(source: str) -> list[str]:
     """Return the functions that are called, or passed on, and whose names are those of parsers."""
     found = []
-    tree = ast.parse(source)
+    tree = parsed(source)
     for node in ast.walk(tree):
         if isinstance(node, (ast.Attribute, ast.Name)) and isinstance(node.ctx, ast.Load):
             name = node.attr if isinstance(node, ast.Attribute) else node.id

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from memalchemy.events import Event
+from source_trees import parsed
 
 ROOT = Path(__file__).parent.parent
 FAMILIES = ("checkpoint", "store", "thread", "memory", "database", "http", "transfer")
@@ -17,7 +18,7 @@ NAME = re.compile(rf"(?:{'|'.join(FAMILIES)})(?:\.[a-z_]+)+")
 def _published() -> Iterator[tuple[str, str]]:
     """The names of events in calls, and where they are. An `Event` alone is not published."""
     for path in sorted((ROOT / "src" / "memalchemy").rglob("*.py")):
-        for call in ast.walk(ast.parse(path.read_text())):
+        for call in ast.walk(parsed(path.read_text())):
             if not isinstance(call, ast.Call):
                 continue
             inner = call.args[0] if call.args and _name(call) == "publish" else None

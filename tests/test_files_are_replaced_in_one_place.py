@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from source_trees import parsed
+
 SOURCE = Path(__file__).parents[1] / "src" / "memalchemy"
 
 EXCEPTIONS = {
@@ -22,7 +24,7 @@ def renames(source: str) -> list[str]:
     `Path.replace` is told from the methods of texts and times by its one argument.
     """
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         name, of = node.func.attr, ast.unparse(node.func.value)

@@ -23,6 +23,7 @@ from installed_packages import install_package
 from memalchemy import _wiring
 from memalchemy.dialects import DIALECTS
 from pages import ROOT
+from source_trees import parsed
 
 SOURCES = ROOT / "src"
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -120,7 +121,7 @@ def test_no_module_imports_one_above_it_by_a_text() -> None:
         own = layer_of(module)
         if own is None:  # the package itself and what is not layered stand above
             continue
-        for name in texts_that_name_modules(ast.parse(path.read_text())):
+        for name in texts_that_name_modules(parsed(path.read_text())):
             layer = layer_of(name)
             if layer is not None and layer < own:
                 above[module] = name
@@ -132,8 +133,8 @@ def test_an_import_by_a_text_is_found() -> None:
     code = 'from importlib import import_module\nimport_module("memalchemy.dialects").DIALECTS'
     prefix = "import importlib\nimportlib.import_module(f'memalchemy.integrations.{1}')"
 
-    assert list(texts_that_name_modules(ast.parse(code))) == ["memalchemy.dialects"]
-    assert list(texts_that_name_modules(ast.parse(prefix))) == ["memalchemy.integrations"]
+    assert list(texts_that_name_modules(parsed(code))) == ["memalchemy.dialects"]
+    assert list(texts_that_name_modules(parsed(prefix))) == ["memalchemy.integrations"]
 
 
 def test_everything_that_a_module_asks_for_from_above_is_there() -> None:

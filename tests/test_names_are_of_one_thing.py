@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +19,7 @@ import pytest
 import memalchemy
 from memalchemy import contracts
 from memalchemy.http.operations import OPERATIONS
+from source_trees import parsed
 
 PACKAGE = Path(memalchemy.__file__).parent
 ROOMS = ("integrations", "cli")
@@ -104,7 +106,7 @@ ONE_THING: dict[str, str] = {
 
 def definitions(module: str, code: str) -> Iterator[Definition]:
     """Yield the public functions and classes at the top of a module."""
-    for node in ast.parse(code).body:
+    for node in parsed(code).body:
         is_definition = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         if is_definition and not node.name.startswith("_"):
             decorators = tuple(ast.unparse(one) for one in node.decorator_list)
@@ -131,13 +133,14 @@ def shared(found: Iterable[Definition]) -> dict[str, set[str]]:
     return dict(names)
 
 
-def of_the_package() -> list[Definition]:
-    return [
+@cache
+def of_the_package() -> tuple[Definition, ...]:
+    return tuple(
         one
         for path in sorted(PACKAGE.rglob("*.py"))
         if "versions" not in path.parts  # a wheel has the revisions, whose functions Alembic names
         for one in definitions(path.relative_to(PACKAGE).as_posix(), path.read_text())
-    ]
+    )
 
 
 def test_no_two_things_share_a_name() -> None:

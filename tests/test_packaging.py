@@ -23,6 +23,7 @@ from memalchemy._version import __version__
 from memalchemy.errors import DriverMissing
 from memalchemy.migrate.chain import release_number
 from pages import ROOT, broken_links
+from source_trees import parsed
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS: dict[str, list[str]] = PYPROJECT["project"]["optional-dependencies"]
@@ -46,7 +47,7 @@ def extras_of_errors() -> dict[str, list[str]]:
     """The extras that ``DriverMissing``, ``requires`` and ``require_driver`` name, by file."""
     found: dict[str, list[str]] = {}
     for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path.read_text())):
             name = getattr(getattr(node, "func", None), "id", None)
             if isinstance(node, ast.Call) and name in RAISERS:
                 given = {word.arg: word.value for word in node.keywords}

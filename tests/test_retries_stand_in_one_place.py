@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from pages import ROOT
+from source_trees import parsed
 
 PACKAGE = ROOT / "src" / "memalchemy"
 PLACE = "_retry.py"
@@ -134,7 +135,7 @@ def found_in_the_package() -> set[str]:
         f"{path.relative_to(PACKAGE).as_posix()} {function}"
         for path in sorted(PACKAGE.rglob("*.py"))
         if path.name != PLACE and path.relative_to(PACKAGE).parts[0] != "conformance"
-        for function in loops(ast.parse(path.read_text()))
+        for function in loops(parsed(path.read_text()))
     }
 
 
@@ -158,7 +159,7 @@ def test_every_loop_that_may_be_a_retry_has_its_reason() -> None:
 def test_a_loop_that_may_be_a_retry_is_found(body: str) -> None:
     function = "def f():\n" + "".join(f"  {line}\n" for line in body.splitlines())
 
-    assert list(loops(ast.parse(function))) == ["f"]
+    assert list(loops(parsed(function))) == ["f"]
 
 
 @pytest.mark.parametrize(
@@ -174,4 +175,4 @@ def test_a_loop_that_may_be_a_retry_is_found(body: str) -> None:
 def test_a_loop_that_passes_over_things_is_none(body: str) -> None:
     function = "def f():\n" + "".join(f"  {line}\n" for line in body.splitlines())
 
-    assert list(loops(ast.parse(function))) == []
+    assert list(loops(parsed(function))) == []

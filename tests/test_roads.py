@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 import memalchemy
+from source_trees import parsed
 
 SOURCES = Path(memalchemy.__file__).parent
 TREES = {
-    path.relative_to(SOURCES).as_posix(): ast.parse(path.read_text())
+    path.relative_to(SOURCES).as_posix(): parsed(path.read_text())
     for path in sorted(SOURCES.rglob("*.py"))
 }
 MAY_CHOOSE = {"checkpoints/roads.py", "threads/roads.py", "store/roads.py", "log/memory.py"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from pathlib import Path
 
 import pytest
 
@@ -45,32 +46,54 @@ def test_a_directory_has_the_tiers_of_its_modules(directory: str, found: set[str
     assert tiers.tiers_in(tiers.HERE / directory) == found
 
 
-@pytest.mark.parametrize("name", tiers.SAMPLED + tiers.SAMPLED_ON_SERVERS)
-def test_a_release_runs_the_whole_of_what_a_change_runs_a_sample_of(name: str) -> None:
-    path = tiers.HERE / name
+@pytest.mark.parametrize("pattern", tiers.SAMPLED + tiers.SAMPLED_ON_SERVERS)
+def test_a_release_runs_the_whole_of_what_a_change_runs_a_sample_of(pattern: str) -> None:
+    found = [path for path in tiers.HERE.glob(pattern) if path in MODULES]
 
-    assert path.is_file()
-    assert tiers.tiers_of(path) in ({"core", "release"}, {"ci", "release"})
+    assert found
+    for path in found:
+        assert tiers.tiers_of(path) in ({"core", "release"}, {"ci", "release"})
 
 
 def test_a_sample_has_a_part_of_the_cases_of_each_test_whatever_their_order() -> None:
-    names = [f"t.py::test_a[{driver}-{n}]" for driver in "pq" for n in range(40)]
-    one, few = "t.py::test_b", {"t.py::test_c[1]", "t.py::test_c[2]"}
-    sample = tiers.sample_of([*names, one, *few])
+    module = tiers.HERE / tiers.SAMPLED[0]
+    many = [case(module, f"test_a[{driver}-{n}]") for driver in "pq" for n in range(40)]
+    one, few = case(module, "test_b"), [case(module, "test_c[1]"), case(module, "test_c[2]")]
+    run = sample([*many, one, *few])
 
-    assert len(sample & {*names}) == len(names) // tiers.PART
-    assert {name[13] for name in sample & {*names}} == {"p", "q"}
-    assert one in sample
-    assert len(sample & few) == 1
-    assert tiers.sample_of([*few, one, *reversed(names)]) == sample
+    assert len(run & {*many}) == len(many) // tiers.PART
+    assert {found.name.split("[")[1][0] for found in run & {*many}} == {"p", "q"}
+    assert one in run
+    assert len(run & {*few}) == 1
+    assert sample([*few, one, *reversed(many)]) == run
 
 
-@pytest.mark.parametrize("name", tiers.SAMPLED_ON_SERVERS)
-def test_a_change_runs_the_whole_of_some_modules_on_sqlite(name: str) -> None:
-    path = tiers.HERE / name
+def test_on_a_server_a_sample_has_a_part_of_a_module_whose_questions_are_above_the_dialects() -> (
+    None
+):
+    module = next(
+        path
+        for path in MODULES
+        if tiers.is_sampled(path) and path.relative_to(tiers.HERE).as_posix() not in tiers.SAMPLED
+    )
+    names = [f"test_{n}[{name}]" for n in range(40) for name in ("sqlite", "postgresql")]
+    for_each = [case(module, name) for name in names]
+    on_server = {one for one in for_each if one.needs_server}
+    own = case(module, "test_of_a_server_alone")._replace(needs_server=True)
+    run = sample([*for_each, own])
 
-    assert tiers.is_sampled(path, on_server=True)
-    assert not tiers.is_sampled(path, on_server=False)
+    assert len(run & on_server) == len(on_server) // tiers.PART
+    assert run - on_server == {*for_each} - on_server | {own}
+
+
+def case(module: Path, name: str) -> tiers.Case:
+    on_server = "postgresql" in name
+    return tiers.Case(f"tests/{module.stem}.py::{name}", module, on_server, on_server)
+
+
+def sample(cases: list[tiers.Case]) -> set[tiers.Case]:
+    left_out = tiers.left_out_of_sample(cases)
+    return {one for one in cases if one.name not in left_out}
 
 
 def test_a_sample_is_run_where_it_is_asked_for_only() -> None:

@@ -15,6 +15,7 @@ from memalchemy.dialects import DIALECTS, Dialect
 from memalchemy.dialects.sqlite import SQLite
 from memalchemy.statements import REGISTRY, Statement, statement
 from memalchemy.variants import varies
+from source_trees import parsed
 
 SOURCE = Path(memalchemy.__file__).parent
 CAPABILITIES = {"distributed", "upserts", "single_statement_save", "groups_saves", "variants"}
@@ -160,7 +161,7 @@ def test_nothing_above_the_databases_asks_what_a_database_is() -> None:
         f"{path.relative_to(SOURCE)}:{node.lineno} asks for {node.attr}"
         for path in sorted(SOURCE.rglob("*.py"))
         if not str(path.relative_to(SOURCE)).startswith(MAY_ASK)
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path.read_text()))
         if isinstance(node, ast.Attribute) and node.attr in CAPABILITIES
     ]
 
@@ -173,7 +174,7 @@ def test_nothing_outside_of_dialects_asks_which_database_it_is() -> None:
         for path in sorted(SOURCE.rglob("*.py"))
         # A revision spells out what it does on each database; the wheel has the revisions, too.
         if path.relative_to(SOURCE).parts[0] not in ("dialects", "migrations")
-        for question in questions(ast.parse(path.read_text()))
+        for question in questions(parsed(path.read_text()))
     }
 
     assert asked == NAMES_ASKED.keys()
@@ -199,7 +200,7 @@ def test_nothing_outside_of_dialects_asks_which_database_it_is() -> None:
     ],
 )
 def test_each_way_to_ask_is_seen(code: str) -> None:
-    assert list(questions(ast.parse(code)))
+    assert list(questions(parsed(code)))
 
 
 def questions(tree: ast.AST) -> Iterator[str]:

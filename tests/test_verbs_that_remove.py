@@ -12,6 +12,7 @@ from pathlib import Path
 
 import memalchemy
 from pages import ROOT
+from source_trees import parsed
 
 PACKAGE = Path(memalchemy.__file__).parent
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
@@ -40,7 +41,7 @@ EXCEPTIONS: dict[str, str] = {
 
 def other_verbs(module: str, code: str) -> Iterator[str]:
     """Yield the functions of a module that remove by another verb."""
-    for node in ast.walk(ast.parse(code)):
+    for node in ast.walk(parsed(code)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and OTHERS.match(node.name):
             yield f"{module}: {node.name}"
 

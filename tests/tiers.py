@@ -6,8 +6,8 @@ packages or a machine of their own. A module that stands nowhere below is of the
 
 Some modules ask one question in hundreds of cases, which differ in a driver, a mode, a method: a
 change runs a sample of these, and a release them all. Others ask what is above the dialects, and
-need a database of their own for each case, which a server takes its time to make: on one a change
-runs a sample of these.
+need a database of their own for each case, which a server takes its time to make: a change runs a
+sample of these on a server.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatch
 from math import ceil
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).parent
 
@@ -170,18 +171,26 @@ SAMPLED = (
 """Modules of which the core or CI runs a sample; ``release`` has the whole of them, too."""
 
 SAMPLED_ON_SERVERS = (
-    "analysis/test_analysis_rows.py",
-    "analysis/test_sql_over_analysis.py",
+    "analysis/*",
     "behaviour/test_anchors.py",
+    "behaviour/test_anchors_model.py",
     "behaviour/test_arguments_changed_meanwhile.py",
     "behaviour/test_checkpoint_changes.py",
+    "behaviour/test_conformance_on_fresh_databases.py",
+    "behaviour/test_context_variables_of_callers.py",
+    "behaviour/test_empty_ids.py",
     "behaviour/test_encryption.py",
+    "behaviour/test_jobs_beside_edits_at_rest.py",
     "behaviour/test_jobs_do_not_launder_edits.py",
     "behaviour/test_key_rotation.py",
     "behaviour/test_lists_of_signed_databases.py",
+    "behaviour/test_memory_relevance_measured.py",
     "behaviour/test_message_roles.py",
+    "behaviour/test_pages_of_searches.py",
+    "behaviour/test_reads_of_edited_rows.py",
     "behaviour/test_rebuilding_search_words.py",
     "behaviour/test_registered_keys.py",
+    "behaviour/test_retention_model.py",
     "behaviour/test_rotations_keep_search_words.py",
     "behaviour/test_sessions_refuse_writes.py",
     "behaviour/test_signature_versions.py",
@@ -192,21 +201,17 @@ SAMPLED_ON_SERVERS = (
     "behaviour/test_threads_of_several_logs.py",
     "behaviour/test_words_of_an_older_release.py",
     "behaviour/test_writes_beside_edited_rows.py",
-    "http/test_http_checkpointer_client.py",
-    "http/test_http_cursors.py",
-    "http/test_http_fair_turns_of_tenants.py",
-    "http/test_http_filters.py",
-    "http/test_http_framing.py",
-    "http/test_http_idempotency.py",
-    "http/test_http_server.py",
-    "http/test_http_store_and_log_clients.py",
-    "inspection/test_thread_list.py",
+    "cli/test_cli_import.py",
+    "http/*",
+    "inspection/*",
     "transfer/test_cost_of_repeated_copies.py",
     "transfer/test_repeated_copies.py",
 )
-"""Modules of which the core or CI runs all on SQLite, and a sample on a server."""
+"""Patterns of modules of which the core or CI runs a sample on a server, and ``release`` the whole;
+without a server a change runs them as any other, or their sample if they stand above, too.
+"""
 PART = 4
-"""A sample has one of so many cases of a test, and at least one."""
+"""A sample has one of so many cases, and at least one."""
 
 
 def tiers_in(directory: Path) -> set[str]:
@@ -216,27 +221,51 @@ def tiers_in(directory: Path) -> set[str]:
 
 def tiers_of(path: Path) -> set[str]:
     """Return the tiers that run the test module at *path*, or a sample of it."""
-    return {tier_of(path)} | ({"release"} if is_sampled(path, on_server=True) else set())
+    return {tier_of(path)} | ({"release"} if is_sampled(path) else set())
 
 
-def is_sampled(path: Path, *, on_server: bool) -> bool:
+def is_sampled(path: Path) -> bool:
     """Return whether a change runs a sample of the test module at *path*."""
-    return path.relative_to(HERE).as_posix() in SAMPLED + (SAMPLED_ON_SERVERS if on_server else ())
+    return _fits(path, SAMPLED + SAMPLED_ON_SERVERS)
 
 
-def sample_of(names: Iterable[str]) -> set[str]:
-    """Return the names of those tests that are run instead of all, the same in each run.
+class Case(NamedTuple):
+    """A test with its parameters, as much as decides whether it is in the sample."""
 
-    Of each function there is one of `PART` cases, whatever these differ in, and at least one.
+    name: str
+    path: Path
+    needs_server: bool
+    is_for_each_database: bool
+
+
+def left_out_of_sample(cases: Iterable[Case]) -> set[str]:
+    """Return the names of the cases that a change does not run, the same in each run.
+
+    Of the cases of one test it runs one of `PART`, whatever these differ in; of tests for each
+    database on a server one of `PART` of their module; of each of these at least one.
     """
-    cases: dict[str, list[str]] = defaultdict(list)
-    for name in names:
-        cases[name.partition("[")[0]].append(name)
-    return {
-        chosen
-        for function, found in cases.items()
-        for chosen in random.Random(function).sample(sorted(found), ceil(len(found) / PART))
-    }
+    alike: dict[str, list[str]] = defaultdict(list)
+    for case in cases:
+        if (group := _group_of(case)) is not None:
+            alike[group].append(case.name)
+    return {name for group, found in alike.items() for name in {*found} - {*_sample(group, found)}}
+
+
+def _group_of(case: Case) -> str | None:
+    """Return what the cases have in common of which one is run for all, or ``None`` of others."""
+    test = case.name.partition("[")[0]
+    if case.needs_server and _fits(case.path, SAMPLED_ON_SERVERS):
+        return test.partition("::")[0] if case.is_for_each_database else test
+    return test if _fits(case.path, SAMPLED) else None
+
+
+def _sample(group: str, names: list[str]) -> list[str]:
+    return random.Random(group).sample(sorted(names), ceil(len(names) / PART))
+
+
+def _fits(path: Path, patterns: Iterable[str]) -> bool:
+    name = path.relative_to(HERE).as_posix()
+    return any(fnmatch(name, pattern) for pattern in patterns)
 
 
 def tier_of(path: Path) -> str:

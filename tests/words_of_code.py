@@ -9,6 +9,8 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
+from source_trees import parsed
+
 
 def code_of(path: Path) -> Iterator[str]:
     """The names and texts in a file's code, one after another."""
@@ -18,7 +20,7 @@ def code_of(path: Path) -> Iterator[str]:
         return
     documented = {
         (node.value.lineno, node.value.col_offset)
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(parsed(text))
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
     for token in tokenize.generate_tokens(io.StringIO(text).readline):

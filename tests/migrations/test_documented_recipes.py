@@ -78,6 +78,11 @@ def run(tmp_path: Path) -> Run:
     return run_
 
 
+async def upgrade(url: str) -> None:
+    async with Database(url, migrate="off") as db:
+        await db.migrate()
+
+
 async def fill(url: str) -> None:
     """A little of everything that the commands are about."""
     async with Database(url) as db:
@@ -142,7 +147,7 @@ def test_a_line_of_the_tutorials_maintenance_works_where_the_database_has_it(
     line: str, run: Run, server_url: str, tmp_path: Path
 ) -> None:
     """On SQLite, or, if SQLite says that it has no such thing, on a server."""
-    run('memalchemy --db "$DATABASE_URL" upgrade', DATABASE_URL=server_url)
+    asyncio.run(upgrade(server_url))
     asyncio.run(fill("sqlite:///" + str(tmp_path / "agent.db")))
     script = re.sub(r"postgresql://\S+", f"'{server_url}'", line)
 

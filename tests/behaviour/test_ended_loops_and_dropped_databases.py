@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from ended_loops import drop_in_last_step
@@ -270,6 +271,38 @@ def test_a_loop_that_ends_in_the_middle_of_calls_leaves_nothing(
         gc.collect()
         wait_until(lambda: place.held() == 0, "an ended loop keeps what it has opened")
     assert steps
+
+
+@pytest.mark.parametrize("step", ["rollback", "set_autocommit"])
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_loop_that_ends_while_psycopg_is_given_back_leaves_nothing(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch, step: str, is_closed: bool
+) -> None:
+    """Its end cancels the task in which SQLAlchemy returns the connection to the pool."""
+
+    async def end(url: str) -> None:
+        db, reached = Database(url), asyncio.Event()
+        await use(db)
+        original = getattr(psycopg.AsyncConnection, step)
+
+        async def held_up(self: Any, *mode: bool) -> None:
+            if True not in mode:  # which a load sets before it begins
+                reached.set()
+                await asyncio.Event().wait()
+            await original(self, *mode)
+
+        monkeypatch.setattr(psycopg.AsyncConnection, step, held_up)
+        load = asyncio.create_task(Checkpointer(db).load("t"))
+        await reached.wait()
+        if is_closed:
+            await db.close()
+        assert not load.done()
+
+    with migrated_database(postgres) as name:
+        asyncio.run(end(postgres.url(name, driver="psycopg")))
+        monkeypatch.undo()
+        gc.collect()
+        wait_until(lambda: Place(postgres.url(name), postgres).held() == 0)
 
 
 def test_a_database_that_is_dropped_in_the_last_step_of_its_loop_leaves_nothing(

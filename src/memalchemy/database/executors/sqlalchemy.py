@@ -282,17 +282,21 @@ class SQLAlchemyExecutor(Executor):
     async def _give_back(self, connection: AsyncConnection) -> None:
         """Return a connection to its pool, or close it where the end of the loop forbids to wait.
 
-        SQLAlchemy returns it in a task, which `asyncio.run` cancels with all others, perhaps before
-        it begins.
+        That is a task, which `asyncio.run` cancels with all others: before it begins, or while it
+        ends a transaction or a mode. Then SQLAlchemy may call the connection closed that is open.
         """
         sync = connection.sync_connection
+        assert sync is not None
+        is_open = not (sync.closed or sync.invalidated)
+        raw = sync.connection.driver_connection if is_open else None
+        closing = asyncio.ensure_future(connection.close())
         try:
-            await connection.__aexit__(None, None, None)
+            await asyncio.shield(closing)
         except asyncio.CancelledError:
-            if sync is not None and not sync.closed and not sync.invalidated:
-                raw = sync.connection.driver_connection
-                if self._dialect.abandon(raw):
-                    sync.detach()
+            await wait_uncancelled(closing)
+            is_lent = not (sync.closed or sync.invalidated)
+            if closing.cancelled() and is_open and self._dialect.abandon(raw) and is_lent:
+                sync.detach()
             raise
 
     def _commit_mode(self, connection: AsyncConnection, *, autocommit: bool) -> dict[str, Any]:

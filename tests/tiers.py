@@ -47,6 +47,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         "durability/test_slow_server.py",
         "durability/test_store_processes.py",
         "migrations/test_rolling_upgrade.py",
+        "transfer/test_moving_beside_writers.py",
     ),
     "integrations": ("integrations/*",),
     "browser": ("browser/*",),
@@ -145,6 +146,7 @@ SAMPLED = (
     "behaviour/test_held_loads.py",
     "behaviour/test_jobs_beside_damaged_rows.py",
     "behaviour/test_jobs_beside_damaged_rows_on_servers.py",
+    "behaviour/test_jobs_beside_edits_at_rest.py",
     "behaviour/test_match_of_words.py",
     "behaviour/test_pages_of_searches.py",
     "behaviour/test_reads_of_edited_rows.py",
@@ -153,6 +155,7 @@ SAMPLED = (
     "behaviour/test_text_ranking.py",
     "behaviour/test_vector_search_with_filters.py",
     "behaviour/test_writes_beside_a_stale_replica.py",
+    "cli/test_cli_closed_streams.py",
     "cli/test_cli_output.py",
     "cli/test_cli_read_only.py",
     "codec/test_decoding_bounds.py",
@@ -163,10 +166,13 @@ SAMPLED = (
     "durability/test_read_only_nodes.py",
     "http/test_ended_loops_and_dropped_clients.py",
     "http/test_http_contract.py",
+    "http/test_http_framing.py",
     "http/test_http_inspector_sql.py",
     "http/test_http_limits.py",
+    "http/test_http_server.py",
     "search/test_vector_indexes.py",
     "transfer/test_copies_after_any_operations.py",
+    "transfer/test_repeated_copies.py",
 )
 """Modules of which the core or CI runs a sample; ``release`` has the whole of them, too."""
 

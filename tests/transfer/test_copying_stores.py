@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from contents import run
 from sqlalchemy import select, update
 
+from clocks import Clock
 from memalchemy import Conflict, Database, Store
 from memalchemy.schema import StoreItemRow
 from memalchemy.search.cache_versions import COUNTERS
@@ -130,6 +132,24 @@ async def test_a_life_that_a_read_has_prolonged_is_no_conflict(
     assert await theirs.get_item(NOTES, "a", refresh=False) == later
     assert await theirs.get_item(NOTES, "b", refresh=False) == latest
     assert len(await theirs.search(NOTES, mode="vector", embedding=vector(1))) == 2
+
+
+async def test_a_later_write_of_an_earlier_time_is_refused_until_it_is_deleted(
+    source: Database, target: Database, clock: Clock
+) -> None:
+    """Nobody can tell it from a write on the target: the clock of its writer was set back."""
+    await Store(source).put(NOTES, "a", 1)
+    await copy(source, target)
+    clock.go_on(timedelta(seconds=-5))
+    await Store(source).put(NOTES, "a", 2)
+
+    with pytest.raises(Conflict, match="item 'a' in /notes/"):
+        await copy(source, target)
+    assert await Store(target).get(NOTES, "a") == 1
+    await Store(target).delete(NOTES, "a")
+    await copy(source, target)
+
+    assert await Store(target).get_item(NOTES, "a") == await Store(source).get_item(NOTES, "a")
 
 
 async def test_another_value_under_the_same_version_is_still_refused(

@@ -9,7 +9,7 @@ from typing import Any
 from strands.types.exceptions import SessionException, StorageError
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
-from memalchemy import TooLarge
+from memalchemy import NotFound, TooLarge
 from memalchemy.conformance import Subject
 from memalchemy.integrations.strands import (
     MemalchemyMemoryStore,
@@ -59,7 +59,13 @@ async def _said(sessions: MemalchemySessionRepository, id_: str) -> list[str]:
 
 
 async def _forget(sessions: MemalchemySessionRepository, id_: str) -> None:
-    await sessions.adelete_session(id_)
+    try:
+        await sessions.adelete_session(id_)
+    except SessionException as error:
+        # Strands has no exception of its own for a session that is not there.
+        if error.__cause__ is None:
+            raise NotFound(str(error)) from None
+        raise
 
 
 def _check(id_: str) -> str:

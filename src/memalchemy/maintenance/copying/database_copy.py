@@ -82,7 +82,8 @@ async def copy(
     since, is given its new rows: what it had is not read again. One of which rows were removed or
     changed, or encrypted, signed or indexed anew, is replaced. An item is replaced if the source's
     version of it is later, or was put again after the target's was last written; or if the source's
-    keys have changed, or its words were rebuilt. What the source no longer has stays on the target.
+    keys have changed, or its words were rebuilt. If that write has the earlier time, as of a clock
+    that was set back, the copy is refused. What the source no longer has stays on the target.
 
     Others may write to the source meanwhile. A log is copied as of one moment, and so is an item
     with its vectors; different logs are as of different moments. Run it again for what came since.

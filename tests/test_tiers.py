@@ -68,9 +68,7 @@ def test_a_sample_has_a_part_of_the_cases_of_each_test_whatever_their_order() ->
     assert sample([*few, one, *reversed(many)]) == run
 
 
-def test_on_a_server_a_sample_has_a_part_of_a_module_whose_questions_are_above_the_dialects() -> (
-    None
-):
+def test_on_a_server_a_sample_has_a_part_of_a_module_above_the_dialects() -> None:
     module = next(
         path
         for path in MODULES

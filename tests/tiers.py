@@ -258,7 +258,7 @@ def left_out_of_sample(cases: Iterable[Case]) -> set[str]:
 
 
 def _group_of(case: Case) -> str | None:
-    """Return what the cases have in common of which one is run for all, or ``None`` of others."""
+    """Return the name of the group of cases of which a part runs; ``None`` of a case that runs."""
     test = case.name.partition("[")[0]
     if case.needs_server and _fits(case.path, SAMPLED_ON_SERVERS):
         return test.partition("::")[0] if case.is_for_each_database else test

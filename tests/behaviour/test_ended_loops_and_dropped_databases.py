@@ -273,36 +273,42 @@ def test_a_loop_that_ends_in_the_middle_of_calls_leaves_nothing(
     assert steps
 
 
-@pytest.mark.parametrize("step", ["rollback", "set_autocommit"])
 @pytest.mark.parametrize("is_closed", [False, True])
-def test_a_loop_that_ends_while_psycopg_is_given_back_leaves_nothing(
-    postgres: Postgres, monkeypatch: pytest.MonkeyPatch, step: str, is_closed: bool
+def test_a_loop_that_ends_wherever_psycopg_waits_leaves_nothing(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch, is_closed: bool
 ) -> None:
-    """Its end cancels the task in which SQLAlchemy returns the connection to the pool."""
+    """Its end cancels the load, or the task in which SQLAlchemy returns the connection."""
+    original = psycopg.AsyncConnection.wait
 
-    async def end(url: str) -> None:
-        db, reached = Database(url), asyncio.Event()
+    async def end_at(url: str, wait: int) -> bool:
+        """End after so many waits of a load; return whether it was over before."""
+        db, reached, waits = Database(url), asyncio.Event(), 0
         await use(db)
-        original = getattr(psycopg.AsyncConnection, step)
 
-        async def held_up(self: Any, *mode: bool) -> None:
-            if True not in mode:  # which a load sets before it begins
+        async def held_up(self: Any, *args: Any, **more: Any) -> Any:
+            nonlocal waits
+            waits += 1
+            if waits > wait:
                 reached.set()
                 await asyncio.Event().wait()
-            await original(self, *mode)
+            return await original(self, *args, **more)
 
-        monkeypatch.setattr(psycopg.AsyncConnection, step, held_up)
+        monkeypatch.setattr(psycopg.AsyncConnection, "wait", held_up)
         load = asyncio.create_task(Checkpointer(db).load("t"))
-        await reached.wait()
+        holding = asyncio.create_task(reached.wait())
+        await asyncio.wait([load, holding], return_when=asyncio.FIRST_COMPLETED)
+        monkeypatch.undo()
         if is_closed:
             await db.close()
-        assert not load.done()
+        return load.done()
 
     with migrated_database(postgres) as name:
-        asyncio.run(end(postgres.url(name, driver="psycopg")))
-        monkeypatch.undo()
-        gc.collect()
-        wait_until(lambda: Place(postgres.url(name), postgres).held() == 0)
+        place, wait = Place(postgres.url(name, driver="psycopg"), postgres), 0
+        while not asyncio.run(end_at(place.url, wait)):
+            wait += 1
+            gc.collect()
+            wait_until(lambda: place.held() == 0, f"wait {wait} of a load keeps a connection")
+    assert wait > 2
 
 
 def test_a_database_that_is_dropped_in_the_last_step_of_its_loop_leaves_nothing(

@@ -25,7 +25,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool, Pool, QueuePool
 from sqlalchemy.util import await_only
 
-from memalchemy.database.thread_future import wait_uncancelled
+from memalchemy.database.thread_future import to_its_end
 from memalchemy.dialects import Dialect, Failure, dialect_of
 from memalchemy.errors import MemalchemyError
 
@@ -103,13 +103,7 @@ class ConnectionLock:
         transaction, and the lock of the file.
         """
         task = self._holder = asyncio.ensure_future(work)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            await wait_uncancelled(task)
-            if not task.cancelled():
-                task.exception()  # it is not told: the caller was cancelled
-            raise
+        return await to_its_end(task)
 
     def end(self, sync: Connection) -> None:
         """Wait in a greenlet for the operations before this end, and refuse those behind it.

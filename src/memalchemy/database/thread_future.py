@@ -76,6 +76,17 @@ async def wait_uncancelled(future: asyncio.Future[Any]) -> None:
             await asyncio.wait([future])
 
 
+async def to_its_end(task: asyncio.Future[T]) -> T:
+    """Return the result of *task*; if the waiting task is cancelled, wait for its end first."""
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await wait_uncancelled(task)
+        if not task.cancelled():
+            task.exception()  # it is not told: the caller was cancelled
+        raise
+
+
 Outcome = tuple[ThreadFuture[Any], Any, BaseException | None]
 """A future with its result or error."""
 

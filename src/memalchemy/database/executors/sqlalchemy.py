@@ -34,7 +34,7 @@ from memalchemy.database.intent import Kind
 from memalchemy.database.program_runner import run_synchronously
 from memalchemy.database.sqlite import forks
 from memalchemy.database.tenant_wall import set_tenant_of
-from memalchemy.database.thread_future import wait_uncancelled
+from memalchemy.database.thread_future import to_its_end
 from memalchemy.dialects import Dialect, Target
 from memalchemy.errors import CapabilityMissing
 
@@ -230,8 +230,8 @@ class SQLAlchemyExecutor(Executor):
             RolledBack: the connection had been returned to the pool by a task that was still using
                 it. It is closed, so nothing was changed.
         """
-        sync = connection.sync_connection
-        if not self._autocommits or sync is None or sync.closed or sync.invalidated:
+        sync = _lent(connection)
+        if not self._autocommits or sync is None:
             return
         raw = sync.connection.driver_connection
         if self._dialect.in_transaction(raw):
@@ -285,18 +285,15 @@ class SQLAlchemyExecutor(Executor):
         That is a task, which `asyncio.run` cancels with all others: before it begins, or while it
         ends a transaction or a mode. Then SQLAlchemy may call the connection closed that is open.
         """
-        sync = connection.sync_connection
-        assert sync is not None
-        is_open = not (sync.closed or sync.invalidated)
-        raw = sync.connection.driver_connection if is_open else None
+        lent = _lent(connection)
+        raw = None if lent is None else lent.connection.driver_connection
         closing = asyncio.ensure_future(connection.close())
         try:
-            await asyncio.shield(closing)
+            await to_its_end(closing)
         except asyncio.CancelledError:
-            await wait_uncancelled(closing)
-            is_lent = not (sync.closed or sync.invalidated)
-            if closing.cancelled() and is_open and self._dialect.abandon(raw) and is_lent:
-                sync.detach()
+            is_abandoned = raw is not None and closing.cancelled() and self._dialect.abandon(raw)
+            if is_abandoned and (lent := _lent(connection)) is not None:
+                lent.detach()
             raise
 
     def _commit_mode(self, connection: AsyncConnection, *, autocommit: bool) -> dict[str, Any]:
@@ -320,14 +317,17 @@ async def _set_mode(connection: AsyncConnection, **mode: Any) -> None:
     """
     setting = asyncio.ensure_future(connection.execution_options(**mode))
     try:
-        await asyncio.shield(setting)
-    except BaseException:
-        await wait_uncancelled(setting)
-        raise
+        await to_its_end(setting)
     finally:
-        sync = connection.sync_connection
-        if sync is not None and not sync.closed and not sync.invalidated and _has_failed(setting):
+        sync = _lent(connection)
+        if sync is not None and _has_failed(setting):
             sync.connection.invalidate(soft=True)
+
+
+def _lent(connection: AsyncConnection) -> Connection | None:
+    """Return SQLAlchemy's own connection, if it has one of the driver's from the pool."""
+    sync = connection.sync_connection
+    return None if sync is None or sync.closed or sync.invalidated else sync
 
 
 def _has_failed(task: asyncio.Future[Any]) -> bool:

@@ -13,6 +13,7 @@ from sqlalchemy import select, update
 
 from clocks import Clock
 from memalchemy import Conflict, Database, Store
+from memalchemy.maintenance.copying.database_copy import DatabaseCopy
 from memalchemy.schema import StoreItemRow
 from memalchemy.search.cache_versions import COUNTERS
 from memalchemy.transfer import copy
@@ -150,6 +151,36 @@ async def test_a_later_write_of_an_earlier_time_is_refused_until_it_is_deleted(
     await copy(source, target)
 
     assert await Store(target).get_item(NOTES, "a") == await Store(source).get_item(NOTES, "a")
+
+
+@pytest.mark.parametrize("written", ["on the target", "in the source, earlier"])
+async def test_what_is_written_after_everything_was_compared_is_left_as_it_is(
+    source: Database,
+    target: Database,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    written: str,
+) -> None:
+    await Store(source).put(NOTES, "a", 1)
+    await copy(source, target)
+    compare_all = DatabaseCopy._compare_all
+
+    async def and_write(work: DatabaseCopy) -> None:
+        await compare_all(work)
+        if written == "on the target":
+            await Store(target).put(NOTES, "a", "theirs")
+        else:
+            clock.go_on(timedelta(seconds=-5))
+            await Store(source).put(NOTES, "a", "ours")
+
+    monkeypatch.setattr(DatabaseCopy, "_compare_all", and_write)
+
+    with pytest.raises(Conflict, match="since everything was compared") as refused:
+        await copy(source, target)
+
+    assert refused.value.current == ["item 'a' in /notes/a~1b/"]
+    expected = "theirs" if written == "on the target" else 1
+    assert await Store(target).get(NOTES, "a") == expected
 
 
 async def test_another_value_under_the_same_version_is_still_refused(

@@ -77,13 +77,13 @@ async def copy(
     committed. Both databases need their schema.
 
     Before anything is written, all of the source is compared with the target. What the target has
-    under the same keys must be equal, or be what an earlier copy left and nobody has written to
-    since; otherwise the copy is refused. A log that was copied, and has only grown in the source
-    since, is given its new rows: what it had is not read again. One of which rows were removed or
-    changed, or encrypted, signed or indexed anew, is replaced. An item is replaced if the source's
-    version of it is later, or was put again after the target's was last written; or if the source's
-    keys have changed, or its words were rebuilt. If that write has the earlier time, as of a clock
-    that was set back, the copy is refused. What the source no longer has stays on the target.
+    under the same keys must be equal, or an earlier state of it; otherwise the copy is refused. A
+    log that was copied, and has only grown in the source since, is given its new rows: what it had
+    is not read again. One of which rows were removed or changed, or encrypted, signed or indexed
+    anew, is replaced. An item is replaced if the source's version of it is later, or was put again
+    after the target's was last written; or if the source's keys have changed, or its words were
+    rebuilt. If that write has the earlier time, as of a clock that was set back, the copy is
+    refused. What the source no longer has stays on the target.
 
     Others may write to the source meanwhile. A log is copied as of one moment, and so is an item
     with its vectors; different logs are as of different moments. Run it again for what came since.

@@ -90,12 +90,16 @@ class CopyTarget:
 
 
 def written_meanwhile(row: Values) -> Conflict:
-    """Return the error for what somebody wrote between the comparison and the copy of a row."""
+    """Return the error for what was written between the comparison of all and the copy of a row.
+
+    On the target, or in the source with an earlier time than the target has.
+    """
     name = name_of(row)
     return Conflict(
-        f"somebody wrote {name} on the target while it was copied; it was left as it is. "
-        "What was copied before it stays.",
-        current=name,
+        f"the target holds something else as {name} since everything was compared: it was written "
+        "there meanwhile, or in the source by somebody whose clock was set back. It was left as it "
+        "is. What was copied before it stays.",
+        current=[name],
     )
 
 

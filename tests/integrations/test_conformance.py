@@ -6,8 +6,9 @@ from collections import Counter
 
 import pytest
 from matrix_recorder import Counts, record
-from subjects import INSTALLED
+from subjects import INSTALLED, delete_if_there
 
+from memalchemy import Database
 from memalchemy.conformance import ADAPTER_CHECKS, check_adapter
 
 SUBJECTS = {
@@ -34,6 +35,18 @@ async def test_an_adapter_keeps_its_promises(subject: str, shared_url: str, last
         record(Counts(kind, dict(Counter(one.status for one in results))))
     report.raise_for_failures()
     assert {one.message for one in report.skipped} <= {NO_NAMESPACE}
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+async def test_what_is_not_there_can_be_deleted_and_it_is_told_how(name: str, db: Database) -> None:
+    subject = next(one.SUBJECTS[name] for one in INSTALLED.values() if name in one.SUBJECTS)
+    adapter = subject.open(db)
+    await subject.write(adapter, "once", "there")
+
+    for id_ in ("never", "once", "once"):
+        await delete_if_there(subject, adapter, id_)
+
+    assert await subject.read(adapter, "once") == []
 
 
 def test_what_is_left_out_exists() -> None:

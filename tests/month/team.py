@@ -33,7 +33,7 @@ from waiting import A_WHILE, until
 EACH = 2
 """Workers of a tenant."""
 LOADING = 10 * A_WHILE
-"""Seconds after which the frameworks are taken never to load."""
+"""Seconds after which the frameworks are taken never to load, and a worker never to be forked."""
 HOURS = 3600
 CLOCKS = {PLAIN: (0, 5, 6 * HOURS), SEALED: (0, 5)}
 """By how many seconds the clocks of the workers of a tenant are wrong.
@@ -107,7 +107,7 @@ class Nursery:
     async def fork(self, settings: Settings) -> int:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{told(settings)}\n".encode())
-        return await asyncio.wait_for(self._forked.get(), A_WHILE)
+        return await asyncio.wait_for(self._forked.get(), LOADING)
 
     async def close(self) -> None:
         assert self._process.stdin is not None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from memalchemy import Checkpointer, Database, DatabaseUnreachable, NotFound, Store
+from subjects import delete_if_there
+
+from memalchemy import Checkpointer, Database, DatabaseUnreachable, Store
 from memalchemy.conformance import Subject
-from memalchemy.errors import EpisodeNotFoundError
 from month.ledger import Entry, Ledger, Where
 
 LONGEST = 40
@@ -112,8 +112,7 @@ async def take_a_turn(agent: Agent, tenant: str) -> None:
 
 async def finish_deletion(subject: Subject[Any], adapter: Any, entry: Entry) -> None:
     """Delete what somebody has begun to delete, and may have deleted."""
-    with suppress(NotFound, EpisodeNotFoundError):
-        await subject.delete(adapter, entry.page.where.id_)
+    await delete_if_there(subject, adapter, entry.page.where.id_)
     entry.note(step="deleted")
 
 

@@ -21,8 +21,8 @@ from typing import Any, TypeGuard
 
 import pytest
 import typer.testing
-from hypothesis import settings
 
+import drawn_examples
 import memalchemy
 import parallel_runs
 import sync_face
@@ -46,12 +46,6 @@ from servers import (
     pgbouncer_program,
     postgres_server,
 )
-
-# The same random examples in every run; MEMALCHEMY_EXAMPLES looks for new ones, and for more.
-# An example has no deadline: on a busy machine any of them may take long.
-settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
-settings.register_profile("new", deadline=None)
-settings.load_profile("new" if "MEMALCHEMY_EXAMPLES" in os.environ else "repeatable")
 
 # Typer's test client builds all commands anew for each call, which takes ten times as long as one.
 typer.testing._get_command = functools.cache(typer.testing._get_command)
@@ -158,6 +152,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "alone: measures time or fills the machine; see parallel_runs"
     )
+    # Test modules are imported after this.
+    drawn_examples.draw(one_of=tiers.PART if config.getoption("--sample") else 1)
     parallel_runs.meet(config)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell that starts the suite in the background has Ctrl-C ignored, by children as well.

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from drawn_examples import examples
 from installed_packages import install_package
 from memalchemy import Checkpointer, Database, MemalchemyError, Store, adapters, integrations
 from memalchemy.adapters import (
@@ -332,7 +333,7 @@ def namespaces_near(pattern: tuple[Any, ...]) -> st.SearchStrategy[tuple[str, ..
 
 @pytest.mark.parametrize("adapter", [name for name in BY_ADAPTER if BY_ADAPTER[name].internal])
 @given(data=st.data())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_the_internal_namespaces_of_an_adapter_are_those_of_its_patterns(
     adapter: str, data: st.DataObject
 ) -> None:
@@ -349,7 +350,9 @@ def test_the_internal_namespaces_of_an_adapter_are_those_of_its_patterns(
 
 @given(data=st.data())
 @settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(100),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 async def test_the_database_matches_patterns_as_the_library_does(
     db: Database, data: st.DataObject

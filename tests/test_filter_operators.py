@@ -23,6 +23,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from drawn_examples import examples
 from memalchemy.codec.field_terms import MAX_PREFIXES, OTHERS, FieldTerms, field_terms
 from memalchemy.filters import MAX_DEPTH, MAX_PARTS, OPERATORS, Filter
 
@@ -212,7 +213,7 @@ filters = short(lambda: any_filter)
 
 
 many = settings(
-    max_examples=600,
+    max_examples=examples(600),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
@@ -229,7 +230,7 @@ def test_a_filter_matches_what_the_oracle_says() -> None:
         answers[answer] += 1
 
     check()
-    assert min(answers[True], answers[False]) > 40, "the examples say too little"
+    assert min(answers[True], answers[False]) > examples(40), "the examples say too little"
 
 
 def test_what_is_asked_of_a_field_is_what_the_oracle_says() -> None:
@@ -243,7 +244,7 @@ def test_what_is_asked_of_a_field_is_what_the_oracle_says() -> None:
         answers[answer] += 1
 
     check()
-    assert min(answers[True], answers[False]) > 40, "the examples say too little"
+    assert min(answers[True], answers[False]) > examples(40), "the examples say too little"
 
 
 @many
@@ -262,7 +263,7 @@ about_metadata = combined(st.builds(lambda inner: {"$metadata": inner}, combined
 def test_every_match_has_a_word_of_each_equality() -> None:
     narrowed: Counter[bool] = Counter()
 
-    @settings(many, max_examples=500)
+    @settings(many, max_examples=examples(500))
     @given(combined(asked), st.one_of(few, documents), few, st.sets(st.sampled_from(["/a", "/c"])))
     def check(filter: Any, value: Any, metadata: Any, named: Any) -> None:
         parsed = Filter.parse(filter)
@@ -274,7 +275,7 @@ def test_every_match_has_a_word_of_each_equality() -> None:
         narrowed[bool(parsed.equalities())] += 1
 
     check()
-    assert narrowed[True] > 20, "the examples say too little"
+    assert narrowed[True] > examples(20), "the examples say too little"
 
 
 def may_have(words: set[str], wanted: FieldTerms) -> bool:
@@ -293,7 +294,7 @@ mixed = st.one_of(numbers, st.text(), times_as_text, st.dates(), instants)
 def test_every_match_has_a_word_in_each_range() -> None:
     narrowed: Counter[tuple[bool, bool]] = Counter()
 
-    @settings(many, max_examples=1000)
+    @settings(many, max_examples=examples(1000))
     @given(st.data())
     def check(data: st.DataObject) -> None:
         kind = data.draw(st.sampled_from([numbers, times_as_text, instants, mixed]))
@@ -314,7 +315,9 @@ def test_every_match_has_a_word_in_each_range() -> None:
         narrowed[matches, may] += 1
 
     check()
-    assert min(narrowed[True, True], narrowed[False, False]) > 50, "the examples say too little"
+    assert min(narrowed[True, True], narrowed[False, False]) > examples(50), (
+        "the examples say too little"
+    )
 
 
 @pytest.mark.parametrize(
@@ -365,7 +368,7 @@ def test_ranges_are_those_that_every_match_is_in(filter: Any, ranges: Any) -> No
 
 
 def test_a_filter_about_metadata_needs_no_value() -> None:
-    @settings(many, max_examples=200)
+    @settings(many, max_examples=examples(200))
     @given(about_metadata, few)
     def check(filter: Any, metadata: Any) -> None:
         parsed = Filter.parse(filter)
@@ -1079,7 +1082,7 @@ any_tree = st.recursive(
 def test_any_tree_is_a_filter_or_refused() -> None:
     outcomes: Counter[str] = Counter()
 
-    @settings(many, max_examples=2000)
+    @settings(many, max_examples=examples(2000))
     @given(st.one_of(any_tree, st.dictionaries(any_key, any_tree, max_size=3)), any_tree)
     def check(filter: Any, value: Any) -> None:
         try:
@@ -1092,4 +1095,6 @@ def test_any_tree_is_a_filter_or_refused() -> None:
             assert parsed.matches(value, {}) in (True, False)
 
     check()
-    assert min(outcomes["parsed"], outcomes["ValueError"], outcomes["TypeError"]) > 100, outcomes
+    assert min(outcomes["parsed"], outcomes["ValueError"], outcomes["TypeError"]) > examples(100), (
+        outcomes
+    )

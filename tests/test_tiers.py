@@ -11,6 +11,7 @@ import pytest
 import tiers
 from nearest import nearest
 from pages import ROOT
+from source_trees import parsed
 
 NOXFILE = (ROOT / "noxfile.py").read_text()
 STRINGS = {
@@ -99,6 +100,30 @@ def test_a_sample_is_run_where_it_is_asked_for_only() -> None:
 
     asking = [one.name for one in functions if _names(one, "SAMPLE")]
     assert asking == ["sqlite", "postgres", "rest"]
+
+
+def test_every_property_draws_a_part_of_its_examples_in_a_sample() -> None:
+    """A number of examples stands in a call of `examples`, and its variable in one module."""
+    numbers = {
+        f"{path.relative_to(tiers.HERE)}:{node.value.lineno}": node.value
+        for path in tiers.HERE.rglob("*.py")
+        if path.name != "drawn_examples.py" and "max_examples" in (source := path.read_text())
+        for node in ast.walk(parsed(source))
+        if isinstance(node, ast.keyword) and node.arg == "max_examples"
+    }
+    readers = [
+        path.name
+        for path in tiers.HERE.rglob("*.py")
+        if re.search(r"environ.*MEMALCHEMY_E[X]AMPLES", path.read_text())
+    ]
+
+    assert len(numbers) > 50
+    assert [where for where, number in numbers.items() if not _is_drawn(number)] == []
+    assert readers == ["drawn_examples.py"]
+
+
+def _is_drawn(number: ast.expr) -> bool:
+    return isinstance(number, ast.Call) and ast.unparse(number.func) == "examples"
 
 
 def _names(function: ast.AST, name: str) -> bool:

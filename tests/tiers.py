@@ -7,7 +7,7 @@ packages or a machine of their own. A module that stands nowhere below is of the
 Some modules ask one question in hundreds of cases, which differ in a driver, a mode, a method: a
 change runs a sample of these, and a release them all. Others ask what is above the dialects, and
 need a database of their own for each case, which a server takes its time to make: a change runs a
-sample of these on a server.
+sample of these on a server. Of random examples it draws a part: see tests/drawn_examples.py.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from test_anchors import ITEM, LOGS, NS, Rows, put_back, records, rows_of, save, signed
 
+from drawn_examples import examples
 from memalchemy import Checkpointer, Database, Store
 from memalchemy.anchors import Anchor, anchor
 from memalchemy.codec import anchors as codec
@@ -70,7 +71,7 @@ async def change(db: Database, what: str, place: str) -> None:
 
 
 @settings(
-    max_examples=25,
+    max_examples=examples(25),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
-import os
 import traceback
 import uuid
 from collections.abc import Callable, Mapping
@@ -28,6 +27,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memalchemy
+from drawn_examples import examples
 from memalchemy import Checkpointer, Database, KeyValue, Store, ThreadLog
 from memalchemy.errors import (
     Corrupt,
@@ -40,7 +40,6 @@ from memalchemy.errors import (
 )
 from told_errors import told
 
-SCALE = float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))
 DEFECTS = (StatementFailed, DatabaseUnreachable, Corrupt)
 """Ours, but the database's refusal and not a check."""
 
@@ -372,7 +371,7 @@ async def test_any_arguments_are_served_or_refused_clearly(db: Database, name: s
 
     # Drawn first, and called here: the database lives on this test's loop.
     @settings(
-        max_examples=round(25 * SCALE),
+        max_examples=examples(25),
         database=None,
         deadline=None,
         derandomize=True,
@@ -448,7 +447,7 @@ async def test_a_number_in_metadata_is_found_by_itself(db: Database, number: flo
 
 
 @settings(
-    max_examples=round(60 * SCALE),
+    max_examples=examples(60),
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),

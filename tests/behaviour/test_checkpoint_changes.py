@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 import memalchemy
+from drawn_examples import examples
 from memalchemy import Checkpointer, Conflict, Database, MemalchemyError
 from memalchemy.checkpoints import LEAVE
 from memalchemy.errors import InvalidArgument
@@ -120,7 +121,7 @@ async def test_the_state_is_as_load_returns_it(db: Database) -> None:
 
 
 @settings(
-    max_examples=10,
+    max_examples=examples(10),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import and_, select
 
+from drawn_examples import examples
 from memalchemy import Checkpointer, CheckpointInfo, Database, Diff, NotFound, Store, ThreadLog
 from memalchemy.contracts import CheckpointerCapabilities, CheckpointerProtocol, Packed
 from memalchemy.log import CHECKPOINTS, DELTAS
@@ -203,7 +204,7 @@ async def test_metadata_is_found_by_key_and_value(checkpointer: Checkpointer) ->
     assert await checkpointer.query_by_metadata("key", "tex") == []
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(containers=st.lists(CONTAINERS, min_size=1, max_size=8, unique_by=repr))
 async def test_objects_and_arrays_are_found_whatever_is_in_them(
     checkpointer: Checkpointer, containers: list[Any]

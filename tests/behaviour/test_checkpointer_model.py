@@ -5,7 +5,6 @@ The model is a few dicts. What it says is the contract: order, lineage, states, 
 
 from __future__ import annotations
 
-import os
 import random
 import uuid
 from collections.abc import AsyncIterator
@@ -19,11 +18,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from drawn_examples import examples
 from memalchemy import Checkpointer, Database
 from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.errors import Conflict, NotFound, ThreadDeleted
 
-SCALE = float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))
 """How many times the usual number of sequences to try."""
 
 ALL = 1000
@@ -345,7 +344,7 @@ async def writers(db: Database, shared_url: str) -> AsyncIterator[list[Checkpoin
 
 
 @settings(
-    max_examples=max(1, int(20 * SCALE)),
+    max_examples=examples(20),
     deadline=None,
     suppress_health_check=[
         HealthCheck.function_scoped_fixture,  # every sequence has threads of its own

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memalchemy
+from drawn_examples import examples
 from memalchemy import Conversation, Database
 from memalchemy.contracts import LogReading
 from memalchemy.conversations._cache import CachedConversation, ConversationCache
@@ -240,7 +241,7 @@ async def test_a_save_runs_few_calls_for_each_message_that_is_known(db: Database
     assert many - few <= 2 * 200 + 20
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(saves=st.lists(st.lists(MESSAGES, max_size=6), max_size=4))
 async def test_what_is_saved_over_known_messages_is_what_is_loaded(
     db: Database, saves: list[list[dict[str, Any]]]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from drawn_examples import examples
 from memalchemy import Conversation, ConversationStore, Database
 from memalchemy.messages import ROLES
 from memalchemy.state import Message
@@ -45,7 +46,9 @@ FORMS: dict[str, Callable[[str], Any]] = {
     "a message": lambda role: Message(role=role, content="said"),
 }
 mistyped = st.sampled_from(["usr", "User", "assistent", "bot", "", "user ", "SYSTEM", "tools"])
-RANDOM = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+RANDOM = settings(
+    max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @pytest.mark.parametrize("road", ROADS)

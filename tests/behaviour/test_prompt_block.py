@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_helpers import Said, assistant, system, user
 
+from drawn_examples import examples
 from memalchemy import Memory, MemoryType
 from memalchemy.memory import build_memory_context, memory_block, without_memory_blocks
 from memalchemy.memory.facts import MemoryFact
@@ -67,7 +68,7 @@ def of(content: str, key: str = "k") -> Memory:
     return Memory(MemoryType.USER, key, content)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.tuples(hostile.filter(bool), hostile), min_size=1, max_size=3))
 def test_no_memory_opens_or_ends_a_block_or_begins_another_entry(
     pairs: list[tuple[str, str]],
@@ -120,7 +121,7 @@ def test_variation_selectors_hide_no_bytes(selector: str) -> None:
     assert escape_text(f"🧵{selector}") == "🧵"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(hostile, min_size=1, max_size=3), st.integers(0, 3))
 def test_adding_a_block_again_replaces_it(contents: list[str], turns: int) -> None:
     block = memory_block([of(content) for content in contents])

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from drawn_examples import examples
 from memalchemy import Checkpointer, Database, ThreadLog
 from memalchemy.events import subscribe_statements
 from memalchemy.log import listing as log_listing
@@ -88,7 +89,7 @@ WRITES = st.tuples(
 )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(written=st.lists(WRITES, max_size=24), asked=st.randoms(use_true_random=False))
 async def test_a_listing_gives_the_states_that_each_log_gives_alone(
     db: Database, written: list[Any], asked: Any
@@ -127,7 +128,7 @@ async def test_a_listed_checkpoint_that_is_gone_is_left_out(db: Database) -> Non
     assert [one async for one in top.snapshots_of([])] == []
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lengths=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=8), page=PAGES)
 async def test_an_export_has_each_log_after_the_other_whatever_is_read_together(
     db: Database, lengths: list[tuple[int, int]], page: int

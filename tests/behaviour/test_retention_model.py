@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
+from drawn_examples import examples
 from memalchemy import Checkpointer, Database, Retention, events
 from memalchemy.errors import DatabaseUnreachable
 from memalchemy.events import Event
@@ -192,7 +193,9 @@ STEPS = st.one_of(
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(steps=st.lists(STEPS, min_size=5, max_size=40))
 async def test_what_is_left_is_what_a_model_leaves(

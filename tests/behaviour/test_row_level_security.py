@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 import random
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -20,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engin
 from sqlalchemy.pool import NullPool
 from store_helpers import Embedder
 
+from drawn_examples import examples
 from memalchemy import (
     AuthenticationFailed,
     CapabilityMissing,
@@ -545,7 +545,7 @@ async def test_vector_searches_keep_their_index(
 
 SECRET = "xyzzy"
 """A word of every row of the victim's, and of nothing that the adversary asks for."""
-ATTACKS = max(1, int(200 * float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))))
+ATTACKS = examples(200)
 WAYS = ("asyncpg", "psycopg", "asyncpg through PgBouncer", "psycopg through PgBouncer")
 
 NAMED = ["secret", "plugh", "*", "%", "", "~", "secret' OR true --", "VICTIM/secret"]
@@ -709,7 +709,7 @@ async def test_an_adversary_reaches_nothing_of_others(
         await write_as(db, theirs)
     assert await everything_of(admin, theirs) == before
     assert answered > ATTACKS / 4
-    assert shown > ATTACKS / 20
+    assert shown > ATTACKS / 50
 
 
 async def answer_or_error(call: Awaitable[Any]) -> Any:

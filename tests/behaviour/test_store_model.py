@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
@@ -15,9 +14,9 @@ from hypothesis import strategies as st
 from plain_filter import matches
 from store_helpers import Regret, found_by, keys_of
 
+from drawn_examples import examples
 from memalchemy import Conflict, Database, Store
 
-SCALE = float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))
 """How many times the usual number of sequences to try."""
 
 ALL = 1000
@@ -300,7 +299,7 @@ async def databases(db: Database, shared_url: str) -> AsyncIterator[list[Databas
 
 
 @settings(
-    max_examples=max(1, int(12 * SCALE)),
+    max_examples=examples(12),
     deadline=None,
     suppress_health_check=[
         HealthCheck.function_scoped_fixture,  # every sequence has a namespace of its own

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from drawn_examples import examples
 from exchanges import check_exchanges, check_nothing_is_privileged, exchanges
 from memalchemy import Conversation, Database, RetainedCheckpointer
 from memalchemy.context import (
@@ -29,7 +30,7 @@ MANAGERS: dict[str, Callable[[int], ConversationManager]] = {
 }
 
 few = settings(
-    max_examples=15,
+    max_examples=examples(15),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

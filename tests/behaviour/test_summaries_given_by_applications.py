@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memalchemy
+from drawn_examples import examples
 from memalchemy import Conversation, ConversationStore, Database
 from memalchemy.context import (
     ContextCompactor,
@@ -55,7 +56,7 @@ MANAGERS: dict[str, Callable[[int], ConversationManager | None]] = {
 }
 
 few = settings(
-    max_examples=10,
+    max_examples=examples(10),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,9 +11,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import memalchemy
+from drawn_examples import examples
 from memalchemy import UNSET, Conflict, Database, LogReading, NotFound, ThreadLog
 
-SCALE = float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))
 """How many times the usual number of sequences to try."""
 
 threads = st.sampled_from(["t", "u"])
@@ -198,7 +197,7 @@ SAY = ("append", "t", [("text", None), ({"n": 1}, "a")], "any")
 @example([SAY, ("read", "t"), ("edit", "t", 1, None, "any"), ("read", "t"), ("fork", "t", 1)])
 @example([SAY, ("read", "t"), ("delete", "t"), SAY, ("read", "t"), ("pop", "t", "stale")])
 @settings(
-    max_examples=max(int(12 * SCALE), 1),
+    max_examples=examples(12),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

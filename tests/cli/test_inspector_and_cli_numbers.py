@@ -20,6 +20,7 @@ from commandline import Call, commands
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from drawn_examples import examples
 from lifetimes import MOMENT
 from memalchemy import Checkpointer, Database, Store, ThreadLog, space
 from memalchemy.cli.app import app
@@ -295,7 +296,7 @@ async def fill(url: str, model: dict[str, Model], work: dict[str, list[Any]]) ->
 
 @given(given_steps=steps, others=steps)
 @example(given_steps=EACH_KIND, others=EACH_KIND)
-@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(5), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_all_places_tell_the_numbers_and_times_of_what_happened(
     url: str, call: Call, given_steps: list[Any], others: list[Any]
 ) -> None:

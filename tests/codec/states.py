@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import random
 import struct
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -16,13 +15,13 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-SCALE = float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))
-"""How many times the usual number of examples to try."""
+from drawn_examples import examples
 
 
-def examples(usual: int) -> settings:
+def tried(usual: int) -> settings:
+    """Return the settings of a property that *usual* examples are drawn for."""
     return settings(
-        max_examples=max(1, int(usual * SCALE)),
+        max_examples=examples(usual),
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )

@@ -13,7 +13,7 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
-from states import examples, spelled, texts, values
+from states import spelled, texts, tried, values
 
 from memalchemy.codec import compression
 from memalchemy.codec.compression import compress, compress_for_bulk_reads, decompress
@@ -44,7 +44,7 @@ stored = st.one_of(
 )
 
 
-@examples(100)
+@tried(100)
 @given(st.lists(stored, max_size=6))
 def test_many_values_decode_as_each_does(rows: list[tuple[bytes, int]]) -> None:
     found = decode_payloads([p for p, _ in rows], [c for _, c in rows], [VALUE_CODEC] * len(rows))
@@ -74,7 +74,7 @@ def test_one_damaged_value_among_many_is_corrupt(damage: str, long: str) -> None
         decode_payload(*rows[3])
 
 
-@examples(60)
+@tried(60)
 @given(st.binary(max_size=300), st.sampled_from([1, 2, 50, 1000]))
 def test_what_is_packed_alone_is_unpacked_and_never_beyond_the_limit(
     body: bytes, times: int

@@ -15,7 +15,7 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
-from states import byte_pairs, examples, parts
+from states import byte_pairs, parts, tried
 
 from memalchemy.codec import deltas
 from memalchemy.codec.checksum import check_payload, check_state, payload_checksum, state_checksum
@@ -77,20 +77,20 @@ def at_most(megabytes: float) -> Iterator[None]:
         tracemalloc.stop()
 
 
-@examples(120)
+@tried(120)
 @given(parts, levels)
 def test_a_snapshot_decodes_to_the_same_state_in_the_same_order(new: Parts, level: int) -> None:
     assert in_order(decode_snapshot(encode_snapshot(new, level))) == in_order(new)
 
 
-@examples(250)
+@tried(250)
 @given(pairs, levels)
 def test_a_delta_rebuilds_any_state_from_any_base(pair: tuple[Parts, Parts], level: int) -> None:
     base, new = pair
     assert in_order(apply_delta(base, encode_delta(Comparison(base), new, level))) == in_order(new)
 
 
-@examples(50)
+@tried(50)
 @given(pairs)
 def test_encoding_and_applying_leave_the_base_as_it_was(pair: tuple[Parts, Parts]) -> None:
     base, new = pair
@@ -99,7 +99,7 @@ def test_encoding_and_applying_leave_the_base_as_it_was(pair: tuple[Parts, Parts
     assert in_order(base) == before
 
 
-@examples(50)
+@tried(50)
 @given(pairs)
 def test_equal_input_gives_equal_payloads(pair: tuple[Parts, Parts]) -> None:
     base, new = pair
@@ -108,7 +108,7 @@ def test_equal_input_gives_equal_payloads(pair: tuple[Parts, Parts]) -> None:
     assert encode_snapshot(new, 3) == encode_snapshot(again, 3)
 
 
-@examples(80)
+@tried(80)
 @given(pairs)
 def test_unchanged_values_are_shared_with_the_base(pair: tuple[Parts, Parts]) -> None:
     base, new = pair
@@ -142,7 +142,7 @@ def edited_by(old: bytes, found: list[deltas.Edit], new: bytes) -> bytes:
     return built + old[at:]
 
 
-@examples(300)
+@tried(300)
 @given(byte_pairs)
 def test_edits_make_one_of_the_other_and_are_few(pair: tuple[bytes, bytes]) -> None:
     old, new = pair
@@ -156,7 +156,7 @@ def test_edits_make_one_of_the_other_and_are_few(pair: tuple[bytes, bytes]) -> N
     assert all(max(edit[1:]) <= TINY for edit in found[:-1])
 
 
-@examples(120)
+@tried(120)
 @given(
     st.binary(max_size=8).flatmap(lambda a: st.tuples(st.just(a), st.binary(max_size=8))),
     st.sampled_from([0, 1, 65_535, 65_536, 65_537]),
@@ -174,7 +174,7 @@ def test_what_is_common_is_found_to_the_byte(
     assert sum(add for _, _, add in found) <= 8 + TINY
 
 
-@examples(150)
+@tried(150)
 @given(st.lists(byte_pairs, min_size=1, max_size=6), st.booleans(), levels)
 def test_a_chain_of_deltas_ends_in_the_last_state(
     steps: list[tuple[bytes, bytes]], long: bool, level: int
@@ -213,7 +213,7 @@ def test_a_step_that_changes_nothing_takes_six_bytes() -> None:
     assert len(encode_delta(Comparison(state), dict(state), 3)) == 6
 
 
-@examples(80)
+@tried(80)
 @given(parts, parts)
 def test_the_checksum_of_a_state_sees_keys_values_and_order(one: Parts, other: Parts) -> None:
     same = in_order(one) == in_order(other)
@@ -222,7 +222,7 @@ def test_the_checksum_of_a_state_sees_keys_values_and_order(one: Parts, other: P
     assert (state_checksum(one) == state_checksum(shifted)) == (in_order(one) == in_order(shifted))
 
 
-@examples(80)
+@tried(80)
 @given(parts, st.binary(max_size=50), st.binary(max_size=50))
 def test_a_seal_holds_for_its_own_payload_and_state_only(
     state: Parts, payload: bytes, other: bytes
@@ -305,13 +305,13 @@ nonsense = st.one_of(
 )
 
 
-@examples(250)
+@tried(250)
 @given(nonsense)
 def test_random_bytes_are_no_snapshot(payload: bytes) -> None:
     only_corrupt(lambda: decode_snapshot(payload, limit=100_000))
 
 
-@examples(250)
+@tried(250)
 @given(parts, nonsense)
 def test_random_bytes_are_no_delta(base: Parts, payload: bytes) -> None:
     only_corrupt(lambda: apply_delta(base, payload, limit=100_000))
@@ -328,7 +328,7 @@ def damaged(draw: st.DrawFn, payload: bytes) -> bytes:
     return bytes(body[: draw(st.integers(0, len(body)))] if draw(st.booleans()) else body)
 
 
-@examples(200)
+@tried(200)
 @given(pairs, st.data())
 def test_a_damaged_payload_decodes_to_something_or_is_corrupt(
     pair: tuple[Parts, Parts], data: st.DataObject
@@ -340,7 +340,7 @@ def test_a_damaged_payload_decodes_to_something_or_is_corrupt(
     only_corrupt(lambda: decode_snapshot(snapshot, limit=1_000_000))
 
 
-@examples(80)
+@tried(80)
 @given(pairs, parts)
 def test_a_delta_on_another_base_never_gives_the_sealed_state(
     pair: tuple[Parts, Parts], wrong: Parts
@@ -356,7 +356,7 @@ def test_a_delta_on_another_base_never_gives_the_sealed_state(
     assert in_order(rebuilt) == in_order(new)
 
 
-@examples(50)
+@tried(50)
 @given(pairs)
 def test_every_shortened_payload_fails_its_checksum(pair: tuple[Parts, Parts]) -> None:
     base, new = pair
@@ -368,7 +368,7 @@ def test_every_shortened_payload_fails_its_checksum(pair: tuple[Parts, Parts]) -
         only_corrupt(lambda end=end: apply_delta(base, payload[:end]))
 
 
-@examples(50)
+@tried(50)
 @given(st.binary(min_size=1, max_size=120), st.data())
 def test_a_changed_byte_always_fails_the_checksum(payload: bytes, data: st.DataObject) -> None:
     checksum = payload_checksum(payload, {})
@@ -435,7 +435,7 @@ def test_a_frame_that_lies_about_its_size_is_corrupt() -> None:
             decode_snapshot(b"\x01" + bytes(lying))
 
 
-@examples(60)
+@tried(60)
 @given(st.binary(min_size=1, max_size=80), st.sampled_from([1, 2, 50]))
 def test_a_deflated_body_is_read_whole_or_not_at_all(body: bytes, times: int) -> None:
     body *= times

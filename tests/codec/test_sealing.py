@@ -16,7 +16,7 @@ import pytest
 from cryptography.fernet import Fernet
 from hypothesis import given
 from hypothesis import strategies as st
-from states import examples
+from states import tried
 
 from memalchemy.codec.encryption import (
     NO_KEYS,
@@ -50,7 +50,7 @@ checksums = st.integers(-(2**63), 2**63 - 1)
 payloads = st.binary(min_size=1, max_size=300)
 
 
-@examples(200)
+@tried(200)
 @given(codecs, checksums, payloads)
 def test_what_was_sealed_opens_as_it_was(codec: str, checksum: int, payload: bytes) -> None:
     sealed = RING.encrypt(codec, checksum, payload, PLACE)
@@ -62,14 +62,14 @@ def test_what_was_sealed_opens_as_it_was(codec: str, checksum: int, payload: byt
     assert -(2**63) <= sealed.checksum < 2**63
 
 
-@examples(100)
+@tried(100)
 @given(codecs, checksums, payloads)
 def test_without_keys_everything_stays_as_it_is(codec: str, checksum: int, payload: bytes) -> None:
     assert NO_KEYS.encrypt(codec, checksum, payload, PLACE) == (codec, checksum, payload)
     assert NO_KEYS.decrypt(codec, checksum, payload, PLACE) == (codec, checksum, payload)
 
 
-@examples(300)
+@tried(300)
 @given(payloads, st.data())
 def test_no_changed_bit_is_believed_even_if_its_checksum_is_made_to_fit(
     payload: bytes, data: st.DataObject
@@ -86,7 +86,7 @@ def test_no_changed_bit_is_believed_even_if_its_checksum_is_made_to_fit(
         RING.decrypt(sealed.codec, ciphertext_checksum(bytes(changed)), bytes(changed), PLACE)
 
 
-@examples(100)
+@tried(100)
 @given(payloads, st.data())
 def test_a_sealed_payload_that_ends_early_is_corrupt(payload: bytes, data: st.DataObject) -> None:
     sealed = RING.encrypt("zvalue1", 5, payload, PLACE)
@@ -315,7 +315,7 @@ places = st.one_of(
 )
 
 
-@examples(300)
+@tried(300)
 @given(places, places)
 def test_two_places_are_the_same_bytes_only_if_they_are_the_same(a: Place, b: Place) -> None:
     assert (encode_place(a) == encode_place(b)) == (a == b)

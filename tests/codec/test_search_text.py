@@ -12,8 +12,8 @@ import ormsgpack
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from states import examples
 from states import states as any_states
+from states import tried
 from texts import texts
 
 from memalchemy.codec import search_text as search_text_module
@@ -44,7 +44,7 @@ repetitive = st.lists(st.sampled_from(["ebb", "Flow", "flow", "中文", "é", "a
 any_texts = st.one_of(texts, repetitive.map(" ".join))
 
 
-@examples(120)
+@tried(120)
 @given(st.lists(any_texts, max_size=4))
 def test_search_text_has_each_token_of_all_strings_once_with_its_number(
     strings: list[str],
@@ -64,7 +64,7 @@ def test_search_text_is_written_like_this() -> None:
     assert search_text(["a" + " b" * 99 + " a"]) == f"{'#' * MOST_COUNTED} b ## a"
 
 
-@examples(120)
+@tried(120)
 @given(st.lists(any_texts, min_size=1, max_size=4))
 def test_words_as_this_version_first_wrote_them_count_as_much(strings: list[str]) -> None:
     stored = search_text(strings)
@@ -82,7 +82,7 @@ def test_words_as_this_version_first_wrote_them_count_as_much(strings: list[str]
                 assert sum(occurrences_at(joined, start, start + one) for one in at) == count
 
 
-@examples(120)
+@tried(120)
 @given(st.lists(st.one_of(any_texts, st.none()), max_size=5), st.data())
 def test_joined_texts_hold_the_words_of_each_and_kept_ones_no_others(
     strings: list[str | None], data: st.DataObject
@@ -163,19 +163,19 @@ def words_in(value: Any) -> set[str]:
     return {token for string in strings_in(value) for token in tokens(string)}
 
 
-@examples(80)
+@tried(80)
 @given(st.dictionaries(plain_texts, json_values, max_size=4))
 def test_a_first_state_adds_all_its_words(state: dict[str, Any]) -> None:
     assert set(added(None, state)) == words_in(state)
 
 
-@examples(80)
+@tried(80)
 @given(st.dictionaries(plain_texts, json_values, max_size=4))
 def test_an_unchanged_state_adds_nothing(state: dict[str, Any]) -> None:
     assert added(state, dict(state)) == []
 
 
-@examples(150)
+@tried(150)
 @given(st.lists(json_values, max_size=5), json_values, json_values)
 def test_an_appended_item_adds_its_words_and_not_the_others(
     items: list[Any], item: Any, last: Any
@@ -186,7 +186,7 @@ def test_an_appended_item_adds_its_words_and_not_the_others(
     assert "lorem" not in words
 
 
-@examples(150)
+@tried(150)
 @given(st.dictionaries(plain_texts, json_values, max_size=5), plain_texts, json_values)
 def test_a_new_entry_of_a_dict_adds_its_words_and_not_the_others(
     entries: dict[str, Any], key: str, item: Any
@@ -197,7 +197,7 @@ def test_a_new_entry_of_a_dict_adds_its_words_and_not_the_others(
     assert "lorem" not in words
 
 
-@examples(150)
+@tried(150)
 @given(st.lists(json_values, max_size=5), st.integers(0, 5), json_values)
 def test_an_item_put_anywhere_adds_its_words(items: list[Any], at: int, item: Any) -> None:
     before = {"messages": [*items[:at], *items[at:]]}
@@ -205,7 +205,7 @@ def test_an_item_put_anywhere_adds_its_words(items: list[Any], at: int, item: An
     assert words_in(item) - words_in(items) <= set(added(before, after))
 
 
-@examples(250)
+@tried(250)
 @given(st.data(), plain_texts, plain_texts)
 def test_an_edited_text_adds_the_words_it_did_not_have(
     data: st.DataObject, old: str, new: str
@@ -234,7 +234,7 @@ def test_a_word_that_begins_or_ends_like_the_old_one_is_added_whole(
     assert word in added({"status": old}, {"status": new})
 
 
-@examples(80)
+@tried(80)
 @given(plain_texts, st.text("xyz ", min_size=1, max_size=20))
 def test_a_growing_text_adds_its_end_and_the_word_it_grew_from(old: str, more: str) -> None:
     before, after = LONG + old, LONG + old + more
@@ -243,7 +243,7 @@ def test_a_growing_text_adds_its_end_and_the_word_it_grew_from(old: str, more: s
     assert words.count("lorem") <= 4, "at most the window before the change is read again"
 
 
-@examples(80)
+@tried(80)
 @given(any_states, any_states)
 def test_any_step_between_any_states_has_words_or_none(
     before: dict[str, Any], after: dict[str, Any]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from states import examples, parts
+from states import parts, tried
 
 from memalchemy.checkpoints.skip_deltas import READ_FACTOR, Draft, Link, Tip, encode, rebuild
 from memalchemy.codec import deltas
@@ -79,7 +79,7 @@ def trees(draw: st.DrawFn) -> Tree:
     return tree
 
 
-@examples(60)
+@tried(60)
 @given(trees())
 def test_every_state_of_any_tree_of_saves_is_rebuilt(tree: Tree) -> None:
     for seq, state in enumerate(tree.states):
@@ -90,14 +90,14 @@ def test_every_state_of_any_tree_of_saves_is_rebuilt(tree: Tree) -> None:
         assert in_order(tree.tips[seq].limit_decoded(0)[0].parts()) == in_order(state)
 
 
-@examples(60)
+@tried(60)
 @given(trees())
 def test_what_a_cache_holds_of_a_chain_is_what_the_database_has(tree: Tree) -> None:
     for seq, tip in enumerate(tree.tips):
         assert tuple(replace(link, parts=None) for link in tip.links) == tree.stored(seq)
 
 
-@examples(60)
+@tried(60)
 @given(trees())
 def test_the_base_has_the_lowest_digit_of_the_depth_in_base_4_one_less(tree: Tree) -> None:
     for seq, base in enumerate(tree.bases):
@@ -183,7 +183,7 @@ def test_deltas_that_no_load_reads_together_do_not_bring_a_snapshot() -> None:
     assert sum(len(tip.links[-1].payload) for tip in tree.tips[1:]) > 5 * 3000
 
 
-@examples(50)
+@tried(50)
 @given(trees())
 def test_a_load_reads_at_most_three_times_the_snapshot(tree: Tree) -> None:
     """The first delta may be larger: a thread often starts with next to nothing."""
@@ -224,7 +224,7 @@ def test_a_base_whose_depth_was_damaged_is_done_without() -> None:
     assert encode(tree.states[3], lost, level=3, max_depth=1024).kind == "snapshot"
 
 
-@examples(50)
+@tried(50)
 @given(trees())
 def test_storing_a_tree_never_takes_much_more_than_its_states_whole(tree: Tree) -> None:
     stored = sum(len(tip.links[-1].payload) for tip in tree.tips)
@@ -290,7 +290,7 @@ def test_any_shortened_or_lengthened_payload_is_corrupt() -> None:
                 rebuilt(damage(links, index, link.payload + more))
 
 
-@examples(120)
+@tried(120)
 @given(trees(), st.data())
 def test_a_changed_byte_in_the_chain_of_any_tree_is_corrupt(
     tree: Tree, data: st.DataObject
@@ -304,7 +304,7 @@ def test_a_changed_byte_in_the_chain_of_any_tree_is_corrupt(
         rebuilt(damage(links, index, bytes(payload)))
 
 
-@examples(120)
+@tried(120)
 @given(trees(), st.data())
 def test_a_payload_that_was_changed_together_with_its_own_checksum_is_not_believed(
     tree: Tree, data: st.DataObject
@@ -327,7 +327,7 @@ def test_a_payload_that_was_changed_together_with_its_own_checksum_is_not_believ
     assert in_order(believed.parts()) == in_order(tree.states[seq])
 
 
-@examples(80)
+@tried(80)
 @given(trees(), st.data())
 def test_a_changed_checksum_is_corrupt(tree: Tree, data: st.DataObject) -> None:
     links = tree.stored(data.draw(st.integers(0, len(tree.tips) - 1)))
@@ -337,7 +337,7 @@ def test_a_changed_checksum_is_corrupt(tree: Tree, data: st.DataObject) -> None:
         rebuilt((*links[:-1], replace(last, checksum=checksum)))
 
 
-@examples(80)
+@tried(80)
 @given(trees(), st.data())
 def test_a_chain_with_a_row_missing_doubled_or_exchanged_is_not_believed(
     tree: Tree, data: st.DataObject
@@ -370,7 +370,7 @@ def test_a_chain_with_a_row_missing_doubled_or_exchanged_is_not_believed(
     assert in_order(believed.parts()) in states
 
 
-@examples(150)
+@tried(150)
 @given(trees(), st.data())
 def test_a_damaged_row_that_was_sealed_anew_is_corrupt_or_what_it_was(
     tree: Tree, data: st.DataObject

@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from states import examples
+from states import tried
 from texts import texts
 
 from memalchemy.codec.search_text import search_text, words_in
@@ -15,7 +15,7 @@ from memalchemy.codec.snippets import highlighted, snippet
 from memalchemy.codec.tokens import Term, query_terms, tokens
 
 
-@examples(200)
+@tried(200)
 @given(st.one_of(texts, st.just("")), texts, st.integers(1, 30))
 def test_a_snippet_of_any_text_for_any_query(text: str, query: str, width: int) -> None:
     stored = search_text([text]) or ""
@@ -23,7 +23,7 @@ def test_a_snippet_of_any_text_for_any_query(text: str, query: str, width: int) 
     assert len([word for word in shown.split(" ") if word]) <= width + 2
 
 
-@examples(200)
+@tried(200)
 @given(st.lists(texts, min_size=1, max_size=10), st.data())
 def test_a_snippet_shows_the_word_that_was_found(strings: list[str], data: st.DataObject) -> None:
     stored = search_text(strings)
@@ -74,14 +74,14 @@ def test_the_words_of_any_script_are_highlighted(text: str, query: str, hits: li
     assert [piece["text"] for piece in pieces if piece["hit"]] == hits
 
 
-@examples(300)
+@tried(300)
 @given(texts, texts)
 def test_highlighting_changes_no_text(text: str, query: str) -> None:
     pieces = highlighted(text, query_terms(query), width=10_000)
     assert "".join(piece["text"] for piece in pieces) == unicodedata.normalize("NFC", text)
 
 
-@examples(200)
+@tried(200)
 @given(texts, st.data())
 def test_what_is_found_is_highlighted(text: str, data: st.DataObject) -> None:
     assume(tokens(text))

@@ -9,7 +9,7 @@ from uuid import RFC_4122
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from states import examples
+from states import tried
 
 from memalchemy import keys
 from memalchemy.errors import TooLarge
@@ -35,19 +35,19 @@ parts = st.one_of(
 namespaces = st.lists(parts, max_size=4).map(tuple)
 
 
-@examples(200)
+@tried(200)
 @given(ids)
 def test_an_id_comes_back_as_it_was(text: str) -> None:
     assert decode_id(encode_id(text)) == text
 
 
-@examples(200)
+@tried(200)
 @given(ids, ids)
 def test_two_ids_are_never_spelt_alike(one: str, other: str) -> None:
     assert (encode_id(one) == encode_id(other)) == (one == other)
 
 
-@examples(120)
+@tried(120)
 @given(ids)
 def test_a_spelt_id_is_what_every_database_stores(text: str) -> None:
     stored = encode_id(text)
@@ -56,7 +56,7 @@ def test_a_spelt_id_is_what_every_database_stores(text: str) -> None:
     stored.encode()  # raises on a lone surrogate
 
 
-@examples(80)
+@tried(80)
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00\x1a"), min_size=1))
 def test_an_ordinary_id_is_stored_as_it_is(text: str) -> None:
     assert encode_id(text) == text
@@ -73,7 +73,7 @@ def test_an_id_may_have_255_characters(character: str) -> None:
         check_name(character * 256, "run_id")
 
 
-@examples(120)
+@tried(120)
 @given(st.one_of(ids, st.text(st.characters(), min_size=100, max_size=255)), st.integers(1, 30))
 def test_an_id_that_is_taken_fits_its_column_and_index_as_it_is_stored(
     text: str, times: int
@@ -115,19 +115,19 @@ def test_a_tenant_is_not_empty_and_at_most_64_bytes() -> None:
             check_tenant(too_long)
 
 
-@examples(200)
+@tried(200)
 @given(namespaces)
 def test_a_namespace_comes_back_as_it_was(namespace: tuple[str, ...]) -> None:
     assert decode_namespace(encode_namespace(namespace)) == namespace
 
 
-@examples(200)
+@tried(200)
 @given(namespaces, namespaces)
 def test_two_namespaces_are_never_spelt_alike(one: tuple[str, ...], other: tuple[str, ...]) -> None:
     assert (encode_namespace(one) == encode_namespace(other)) == (one == other)
 
 
-@examples(200)
+@tried(200)
 @given(st.data(), namespaces)
 def test_a_byte_range_holds_a_namespace_with_all_below_it_and_nothing_else(
     data: st.DataObject, above: tuple[str, ...]
@@ -175,7 +175,7 @@ def test_the_key_of_a_log_stays_what_it_is(names: tuple[str, str, str], key: str
     assert str(log_key(*names)) == key
 
 
-@examples(200)
+@tried(200)
 @given(st.tuples(ids, ids, ids), st.tuples(ids, ids, ids))
 def test_two_logs_never_have_one_key(
     one: tuple[str, str, str], other: tuple[str, str, str]

@@ -31,7 +31,7 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
-from states import examples, hashed_states
+from states import hashed_states, tried
 
 from memalchemy import Checkpointer, Database
 from memalchemy.codec import deltas
@@ -422,7 +422,7 @@ def expected_compression(body: bytes, level: int, dictionary: bytes) -> bytes:
     return compressed if len(compressed) <= len(body) else b"\x00" + body
 
 
-@examples(150)
+@tried(150)
 @given(
     st.integers(0, 2**32),
     st.sampled_from([0, 1, 8, 9, 39, 40, 41, 500, 4096, 4097, 20_000, 600_000]),

@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from states import examples
+from states import tried
 from texts import texts
 
 from memalchemy.codec.search_text import search_text
@@ -15,7 +15,7 @@ from memalchemy.codec.snippets import best_text, excerpt, highlighted
 from memalchemy.codec.tokens import Term, query_terms, tokens
 
 
-@examples(300)
+@tried(300)
 @given(st.lists(texts, min_size=1, max_size=8), st.data())
 def test_the_text_that_was_found_is_one_that_holds_the_term(
     strings: list[str], data: st.DataObject

@@ -8,7 +8,7 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from states import examples
+from states import tried
 from texts import texts
 
 from memalchemy.codec.tokens import Term, query_terms, tokens, units_of
@@ -28,7 +28,7 @@ def ascii_lower(token: str) -> str:
     return token.lower() if token.isascii() else token
 
 
-@examples(300)
+@tried(300)
 @given(texts)
 def test_every_word_of_an_indexed_text_is_found(words: str) -> None:
     for word in words.split():
@@ -36,7 +36,7 @@ def test_every_word_of_an_indexed_text_is_found(words: str) -> None:
     assert holds(words, words)
 
 
-@examples(300)
+@tried(300)
 @given(texts, st.data())
 def test_every_part_of_a_run_without_spaces_is_found(words: str, data: st.DataObject) -> None:
     words = unicodedata.normalize("NFKC", words)
@@ -53,7 +53,7 @@ def is_paired(character: str) -> bool:
     return [term.prefix for term in query_terms(character)] == [True]
 
 
-@examples(400)
+@tried(400)
 @given(texts, st.sampled_from([" \u0301", " \u200c "]))
 def test_tokens_are_the_same_whatever_else_is_in_the_text(words: str, mark: str) -> None:
     """A mark of its own, which is part of no word, lets a text be folded run after run."""
@@ -67,7 +67,7 @@ def test_each_character_is_folded_alike_alone_and_beside_marks() -> None:
         assert tokens(text + " \u0301") == tokens(text), hex(code)
 
 
-@examples(200)
+@tried(200)
 @given(texts)
 def test_a_text_has_the_same_tokens_in_every_normal_form(words: str) -> None:
     expected = tokens(words)
@@ -75,7 +75,7 @@ def test_a_text_has_the_same_tokens_in_every_normal_form(words: str) -> None:
         assert tokens(unicodedata.normalize(form, words)) == expected
 
 
-@examples(200)
+@tried(200)
 @given(texts)
 def test_tokens_have_nothing_in_them_that_a_database_would_cut_or_obey(words: str) -> None:
     for token in [*tokens(words), *(term.text for term in query_terms(words))]:
@@ -85,7 +85,7 @@ def test_tokens_have_nothing_in_them_that_a_database_would_cut_or_obey(words: st
         token.encode()  # raises on a lone surrogate
 
 
-@examples(200)
+@tried(200)
 @given(texts)
 def test_tokens_stay_as_they_are(words: str) -> None:
     """A word that memalchemy itself has cut finds what it was cut from."""
@@ -163,7 +163,7 @@ def test_a_query_is_never_an_operator(query: str) -> None:
     assert set(query_terms(query)) <= {Term("and")}
 
 
-@examples(120)
+@tried(120)
 @given(texts)
 def test_the_terms_of_a_query_are_distinct(query: str) -> None:
     terms = query_terms(query)

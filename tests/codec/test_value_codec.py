@@ -12,7 +12,6 @@ import warnings
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta, timezone
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -21,7 +20,7 @@ import ormsgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from states import examples, hashed_states, keys, spelled
+from states import hashed_states, keys, spelled, tried
 from states import states as any_states
 from states import values as any_values
 
@@ -114,13 +113,13 @@ def refusal(state: dict[Any, Any]) -> NotSerialisable:
     return caught.value
 
 
-@examples(250)
+@tried(250)
 @given(any_states)
 def test_any_state_loads_back_equal_and_of_the_same_types(state: dict[str, Any]) -> None:
     assert spelled(loaded(state)) == spelled(state)
 
 
-@examples(80)
+@tried(80)
 @given(any_states)
 def test_encoding_what_was_loaded_gives_the_same_bytes(state: dict[str, Any]) -> None:
     parts = encode_state(state)
@@ -128,7 +127,7 @@ def test_encoding_what_was_loaded_gives_the_same_bytes(state: dict[str, Any]) ->
     assert list(again.items()) == list(parts.items())
 
 
-@examples(50)
+@tried(50)
 @given(any_states)
 def test_any_state_loads_back_from_json_equal_and_of_the_same_types(state: dict[str, Any]) -> None:
     text = json.dumps(jsonable(state), allow_nan=False)
@@ -152,7 +151,7 @@ def test_encoding_leaves_the_state_as_it_was(state: dict[str, Any]) -> None:
     assert spelled(state) == before
 
 
-@examples(50)
+@tried(50)
 @given(st.lists(st.text("abcdefgh", max_size=2), unique=True))
 def test_sets_filled_in_another_order_encode_to_the_same_bytes(words: list[str]) -> None:
     upwards, downwards = set(words), set(reversed(words))
@@ -221,7 +220,7 @@ def test_a_dict_that_looks_like_a_tag_is_a_dict() -> None:
 
 
 @pytest.mark.parametrize("stranger", STRANGERS, ids=lambda value: type(value).__name__)
-@examples(5)
+@tried(5)
 @given(state=any_states, path=st.lists(st.one_of(keys, st.integers(0, 3)), max_size=4), top=keys)
 def test_anything_else_is_refused_with_a_pointer_to_it(
     stranger: Any, state: dict[str, Any], path: list[str | int], top: str
@@ -267,7 +266,7 @@ def test_an_extension_of_any_width_is_refused(extension: Any) -> None:
     assert refusal({"v": [{"k": extension}]}).path == "/v/0/k"
 
 
-@examples(150)
+@tried(150)
 @given(any_values, st.integers(0, 3))
 def test_a_plain_value_takes_the_fast_path_and_others_do_not_come_back_changed(
     value: Any, depth: int
@@ -426,8 +425,7 @@ def test_a_fallback_that_never_ends_is_refused() -> None:
 
 
 _PRINT_ENCODINGS = """
-import hashlib, sys
-sys.path.insert(0, sys.argv[1])
+import hashlib
 from memalchemy.codec.values import encode_state
 from states import hashed_states
 whole = hashlib.sha256()
@@ -442,8 +440,8 @@ def test_equal_states_encode_to_equal_bytes_whatever_the_hash_seed() -> None:
     printed = []
     for seed in ("0", "1", "2", "4294967295"):
         done = subprocess.run(
-            [sys.executable, "-c", _PRINT_ENCODINGS, str(Path(__file__).parent)],
-            env=os.environ | {"PYTHONHASHSEED": seed},
+            [sys.executable, "-c", _PRINT_ENCODINGS],
+            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
             capture_output=True,
             text=True,
             check=True,
@@ -488,7 +486,7 @@ def expect_a_value_or_corrupt(stored: bytes) -> None:
     assert repr(decode_value(encoded)) == repr(value)
 
 
-@examples(150)
+@tried(150)
 @given(almost_values)
 def test_a_stored_value_that_makes_no_sense_is_corrupt(tree: Any) -> None:
     expect_a_value_or_corrupt(values.TAGGED + ormsgpack.packb(tree))
@@ -500,7 +498,7 @@ def test_a_tag_with_the_wrong_content_raises_nothing_but_corrupt(tag: str, conte
     expect_a_value_or_corrupt(values.TAGGED + ormsgpack.packb({tag: content}))
 
 
-@examples(120)
+@tried(120)
 @given(st.binary(max_size=60), st.booleans())
 def test_random_bytes_decode_to_a_value_or_are_corrupt(data: bytes, tagged: bool) -> None:
     expect_a_value_or_corrupt(values.TAGGED * tagged + data)
@@ -519,7 +517,7 @@ def test_stored_bytes_that_nest_too_deep_are_corrupt(
     assert isinstance(value, list | tuple | dict)
 
 
-@examples(30)
+@tried(30)
 @given(any_values)
 def test_a_truncated_value_is_corrupt(value: Any) -> None:
     (encoded,) = encode_state({"v": value}).values()

@@ -9,7 +9,6 @@ know the forms of all frameworks, and must not rely on them.
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 
 from altered_values import altered
+from drawn_examples import examples
 from memalchemy import Checkpointer, Database, MemalchemyError, ThreadLog
 from memalchemy.analysis import Analysis
 from memalchemy.analysis.tables import TABLES
@@ -26,7 +26,7 @@ from memalchemy.inspection import Inspector
 from stored.kinds import directory_of, releases, unzipped
 from told_errors import told
 
-ALTERED = max(1, int(2 * float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))))
+ALTERED = examples(2)
 """Alterations of each thread."""
 STORED_BY = sorted((directory_of(releases()[-1]) / "adapters").glob("*.db.gz"))
 

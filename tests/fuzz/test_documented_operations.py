@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from documented_operations import check_operations
+from drawn_examples import examples
 from httpserver import TOKEN, running
 from memalchemy import Database
 from memalchemy.http import Limits
 
-EXAMPLES = max(1, int(float(os.environ.get("MEMALCHEMY_EXAMPLES", "3"))))
+EXAMPLES = examples(1)
 
 
 def test_every_operation_answers_random_requests_as_documented(tmp_path: Path) -> None:

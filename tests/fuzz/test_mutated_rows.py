@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import random
 import time
 import zlib
@@ -22,6 +21,7 @@ import pytest
 import zstandard
 from sqlalchemy import Connection, select, update
 
+from drawn_examples import examples
 from memalchemy import Checkpointer, Corrupt, Database, MemalchemyError, Store, ThreadLog
 from memalchemy.checkpoints.checkpointer import Checkpointer as _Checkpointer
 from memalchemy.codec.encryption import generate_key, is_encrypted
@@ -30,7 +30,7 @@ from memalchemy.search.scope import ITEMS
 from memalchemy.verify import verify
 from waiting import A_WHILE
 
-MUTATIONS = max(1, int(300 * float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))))
+MUTATIONS = examples(300)
 SECONDS = 5.0
 """The longest that one read may take, on a machine that does other things, too."""
 MOST_MB = 64

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import random
 import time
 from collections import Counter
@@ -22,12 +21,13 @@ from typing import Any
 
 import pytest
 
+from drawn_examples import examples
 from memalchemy import Checkpointer, Database, Episode, MemalchemyError, MemoryFact, Store
 from public_calls import CLASSES, arguments, methods_of, outcome
 from told_errors import is_raised_on_purpose, told
 from waiting import A_WHILE
 
-CALLS = max(1, int(1_500 * float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))))
+CALLS = examples(1_500)
 SECONDS = 10.0
 """The longest that one call may take, on a machine that does other things, too."""
 

@@ -9,7 +9,6 @@ its arguments: the same call raises it where nothing is stored, too.
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from typing import Any
 import pytest
 
 import memalchemy
+from drawn_examples import examples
 from memalchemy import (
     Checkpointer,
     Database,
@@ -34,7 +34,7 @@ from memalchemy import (
 from public_calls import arguments, error_of, methods_of
 from told_errors import told
 
-CALLS = max(1, int(600 * float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))))
+CALLS = examples(600)
 HERE = ("shared",)
 PEOPLE = ("ada", "bob")
 THREADS = ("t", "u")

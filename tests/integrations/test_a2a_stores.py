@@ -48,6 +48,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 from subjects.a2a import CALL, task_of, texts_of
 
+from drawn_examples import examples
 from lifetimes import MOMENT
 from memalchemy import Checkpointer, Database, KeyMissing, Store, TooLarge
 from memalchemy.events import Event, subscribe
@@ -152,7 +153,7 @@ def exactly(message: Any) -> bytes:
     return message.SerializeToString(deterministic=True)  # type: ignore[no-any-return]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(tasks=st.lists(TASKS, min_size=1, max_size=4), unknown=st.booleans())
 def test_any_task_comes_back_as_it_was_after_any_other(tasks: list[Task], unknown: bool) -> None:
     async def check() -> None:
@@ -409,7 +410,7 @@ async def pages(store: TaskStore, call: ServerCallContext, filters: dict[str, An
             return found
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(steps=STEPS)
 def test_listings_are_those_of_the_sdks_store(steps: list[Any]) -> None:
     async def check() -> None:
@@ -489,7 +490,7 @@ SAVES = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(saves=SAVES)
 def test_versions_are_those_of_the_sdks_store(saves: list[Any]) -> None:
     async def play(store: VersionedTaskStore) -> list[Any]:
@@ -688,7 +689,7 @@ NOTICES = st.lists(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(steps=NOTICES)
 def test_push_notifications_are_those_of_the_sdks_store(steps: list[Any]) -> None:
     async def play(store: PushNotificationConfigStore) -> list[Any]:

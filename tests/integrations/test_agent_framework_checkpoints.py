@@ -31,6 +31,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from drawn_examples import examples
 from memalchemy import Checkpointer, Database
 from memalchemy.integrations.agent_framework import MemalchemyCheckpointStorage
 from memalchemy.integrations.agent_framework._object_codec import (
@@ -144,7 +145,7 @@ async def test_values_come_back_equal_and_of_the_same_types(name: str, db: Datab
         assert found is not value
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text() | st.binary() | st.floats(),
@@ -292,7 +293,7 @@ async def outcome(storage: Any, method: str, *given: Any) -> Any:
         return str(error)
 
 
-@settings(max_examples=50, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=examples(50), suppress_health_check=list(HealthCheck), deadline=None)
 @given(steps=st.lists(STEPS, max_size=15))
 async def test_every_method_does_what_the_storage_in_memory_does(
     steps: list[Any], db: Database

@@ -33,6 +33,7 @@ from pydantic import BaseModel
 from rivals import write_after_each_tail
 from sqlalchemy import func, select
 
+from drawn_examples import examples
 from memalchemy import Database, Entry, MemalchemyError, NotSerialisable, ThreadLog
 from memalchemy.integrations.agent_framework import (
     MemalchemyCheckpointStorage,
@@ -60,7 +61,7 @@ SOME = st.builds(
 )
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck), deadline=None)
 @given(saves=st.lists(st.lists(SOME, max_size=6), max_size=6))
 async def test_saves_store_what_the_history_in_memory_stores(
     saves: list[list[Message]], db: Database

@@ -10,7 +10,6 @@ framework's subjects write and read.
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from learned_arguments import LAST, LearnedArguments, methods_of
 from subjects import INSTALLED
 
 from altered_values import ODD, altered
+from drawn_examples import examples
 from memalchemy import Checkpointer, Database, MemalchemyError, NotSerialisable, Store, ThreadLog
 from memalchemy.inspection import Inspector
 from memalchemy.metadata import check_metadata
@@ -30,7 +30,7 @@ from public_calls import error_of
 from stored.kinds import directory_of, releases, unzipped
 from told_errors import is_raised_on_purpose, told
 
-TIMES = max(1, int(6 * float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))))
+TIMES = examples(6)
 STORED = directory_of(releases()[-1]) / "adapters"
 ROOM = "memalchemy/integrations/"
 SUBJECTS = [

@@ -30,6 +30,7 @@ from google.genai import types
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from drawn_examples import examples
 from memalchemy import Database, ThreadLog, TooLarge
 from memalchemy.events import subscribe
 from memalchemy.integrations.google_adk import MemalchemySessionService
@@ -252,7 +253,7 @@ def turned(value: Any) -> Any:
 @given(
     one=EVENTS, later=st.booleans(), road=st.sampled_from(["same", "reloaded", "recent", "bare"])
 )
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_an_event_that_is_appended_again_is_stored_once_whatever_it_holds(
     db: Database, one: Event, later: bool, road: str
 ) -> None:
@@ -283,7 +284,7 @@ async def test_an_event_that_is_appended_again_is_stored_once_whatever_it_holds(
     change=st.sampled_from(["author", "text", "state", "metadata", "more"]),
     road=st.sampled_from(["same", "reloaded", "recent"]),
 )
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_another_event_with_an_id_that_exists_is_refused(
     db: Database, one: Event, change: str, road: str
 ) -> None:
@@ -659,7 +660,7 @@ def comparable(found: Any) -> Any:
 
 
 @settings(
-    max_examples=int(os.environ.get("MEMALCHEMY_EXAMPLES", "25")),
+    max_examples=examples(25),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -29,6 +29,7 @@ from haystack_experimental.components.writers import ChatMessageWriter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from drawn_examples import examples
 from memalchemy import Database, sync
 from memalchemy.integrations.haystack import (
     MemalchemyChatMessageStore,
@@ -196,7 +197,7 @@ FILTERS = st.recursive(
 
 
 @given(st.lists(META, max_size=6), st.lists(FILTERS, min_size=1, max_size=8))
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=list(HealthCheck))
 def test_a_filter_means_what_it_means_in_haystacks_own_store(
     metas: list[dict[str, Any]], filters: list[dict[str, Any]]
 ) -> None:
@@ -437,7 +438,7 @@ def _id_or_place(messages: list[ChatMessage], at: int) -> Any:
 
 
 @given(st.lists(MESSAGES, max_size=4), st.booleans(), st.none() | st.integers(0, 5))
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=list(HealthCheck))
 def test_a_history_is_what_it_is_in_haystacks_own_store(
     turns: list[list[ChatMessage]], skips: bool, last_k: int | None
 ) -> None:

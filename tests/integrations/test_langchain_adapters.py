@@ -31,6 +31,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, Generati
 from langchain_core.runnables.history import RunnableWithMessageHistory
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
+from drawn_examples import examples
 from lifetimes import end_lifetimes, end_lifetimes_of_threads
 from memalchemy import Database, NotSerialisable, TooLarge
 from memalchemy import VectorStore as NativeVectorStore
@@ -48,7 +49,7 @@ from memalchemy.messages import role_of
 Reopen = Callable[[], Database]
 
 each_example_again = settings(
-    max_examples=25,
+    max_examples=examples(25),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

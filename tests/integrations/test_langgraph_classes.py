@@ -24,6 +24,7 @@ from langgraph.types import Command, interrupt
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
+from drawn_examples import examples
 from memalchemy.errors import InvalidArgument
 from memalchemy.integrations.langgraph import MemalchemySaver
 
@@ -137,7 +138,9 @@ def url(database_url: str) -> str:
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(value=VALUES, answer=VALUES)
 def test_nodes_get_the_objects_that_they_get_from_the_saver_in_memory(

@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 import ormsgpack
 import pytest
 
+from drawn_examples import examples
+
 pytest.importorskip("langgraph")
 
 from hypothesis import given, settings
@@ -89,7 +91,7 @@ def messages(draw: Any) -> BaseMessage:
 
 
 @given(st.lists(messages(), max_size=4))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_bytes_and_messages_are_those_of_langgraphs_serialiser(given: list[BaseMessage]) -> None:
     try:
         expected = SERDE.dumps_typed(given)

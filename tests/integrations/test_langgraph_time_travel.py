@@ -16,6 +16,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.types import Command, StateSnapshot
 from sample_graphs import agent, chat, function, harvest, jury, ledger, nested, plan
 
+from drawn_examples import examples
 from memalchemy import Database
 from memalchemy.integrations.langgraph import MemalchemySaver
 
@@ -279,7 +280,7 @@ async def wander(walk: Walk, given_as, drawn: Sequence[tuple[str, int, int | Non
 
 @pytest.mark.parametrize("kind", BUILDS)
 @settings(
-    max_examples=3,
+    max_examples=examples(3),
     deadline=None,
     phases=[Phase.generate],  # a walk is short, and to shorten it further takes minutes
     suppress_health_check=[HealthCheck.function_scoped_fixture],

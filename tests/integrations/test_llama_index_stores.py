@@ -52,6 +52,7 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryMode,
 )
 
+from drawn_examples import examples
 from memalchemy import Checkpointer, Database
 from memalchemy.integrations.llama_index import (
     MemalchemyChatStore,
@@ -125,7 +126,7 @@ async def observed(store: Any) -> Any:
 
 
 @given(STEPS)
-@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(25), suppress_health_check=list(HealthCheck))
 def test_a_chat_store_does_as_llama_indexs_own(steps: list[Any]) -> None:
     async def both() -> None:
         theirs, ours = SQLAlchemyChatStore("messages"), MemalchemyChatStore("sqlite://")
@@ -349,7 +350,7 @@ PLACES = st.tuples(st.sampled_from(["a", "b/c", ""]), st.sampled_from(["data", "
 
 
 @given(st.lists(st.tuples(PLACES, st.none() | VALUES), max_size=12))
-@settings(deadline=None, max_examples=30, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(30), suppress_health_check=list(HealthCheck))
 def test_a_key_value_store_does_as_llama_indexs_own(steps: list[Any]) -> None:
     theirs = SimpleKVStore()
     with MemalchemyKVStore("sqlite://") as ours:
@@ -519,7 +520,7 @@ METADATA = st.fixed_dictionaries(
 
 
 @given(st.lists(METADATA, max_size=6), st.lists(GROUPS, min_size=1, max_size=8))
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=list(HealthCheck))
 def test_a_filter_means_what_it_means_in_llama_indexs_own_store(
     metas: list[dict[str, Any]], groups: list[MetadataFilters]
 ) -> None:

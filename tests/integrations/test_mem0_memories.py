@@ -26,6 +26,7 @@ from mem0.vector_stores.qdrant import Qdrant
 from qdrant_client import QdrantClient
 from scripted_mem0 import ScriptedLLM
 
+from drawn_examples import examples
 from memalchemy import Database, NotSerialisable
 from memalchemy.integrations.mem0 import (
     MemalchemyHistory,
@@ -37,7 +38,7 @@ Reopen = Callable[[], Database]
 ADA: dict[str, Any] = {"user_id": "ada"}
 
 each_example_again = settings(
-    max_examples=25,
+    max_examples=examples(25),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

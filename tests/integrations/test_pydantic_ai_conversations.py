@@ -40,14 +40,13 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolResults
 from pydantic_ai_messages import MESSAGES, answer, user
 
+from drawn_examples import examples
 from memalchemy import Checkpointer, Database, NotSerialisable, Store, ThreadLog, TooLarge
 from memalchemy.codec.encryption import generate_key
 from memalchemy.events import Event, subscribe
 from memalchemy.integrations.pydantic_ai import MemalchemyConversationStore
 from memalchemy.messages import role_of, text_of
 from waiting import first_lines
-
-SCALE = float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))
 
 
 @pytest.fixture
@@ -218,7 +217,7 @@ class Model:
 
 @given(st.lists(steps, min_size=10, max_size=40))
 @settings(
-    max_examples=max(int(25 * SCALE), 1),
+    max_examples=examples(25),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

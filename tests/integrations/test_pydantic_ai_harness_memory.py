@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -32,12 +31,11 @@ from pydantic_ai_harness.memory import (
     _store,
 )
 
+from drawn_examples import examples
 from lifetimes import end_lifetimes
 from memalchemy import Database, Store, TooLarge
 from memalchemy.inspection import Inspector
 from memalchemy.integrations.pydantic_ai_harness import MemalchemyMemoryStore, memory_store
-
-SCALE = float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))
 
 
 @pytest.fixture
@@ -172,7 +170,7 @@ class Both:
 
 @given(st.lists(steps, min_size=10, max_size=40))
 @settings(
-    max_examples=max(int(40 * SCALE), 1),
+    max_examples=examples(40),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

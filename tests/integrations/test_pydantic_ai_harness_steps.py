@@ -42,13 +42,12 @@ from pydantic_ai_harness.step_persistence import (
 )
 from pydantic_ai_messages import ELSEWHERE, MESSAGES, NOON, answer, user
 
+from drawn_examples import examples
 from memalchemy import Checkpointer, Database, NotSerialisable, Store
 from memalchemy.events import Event, subscribe
 from memalchemy.integrations.pydantic_ai_harness import MemalchemyStepStore
 from memalchemy.messages import text_of
 from waiting import first_lines
-
-SCALE = float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))
 
 
 @pytest.fixture
@@ -155,7 +154,7 @@ async def everything(store: Any) -> dict[str, Any]:
 
 @given(st.lists(steps, min_size=5, max_size=25), st.sampled_from([None, 1, 3]))
 @settings(
-    max_examples=max(int(30 * SCALE), 1),
+    max_examples=examples(30),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -28,6 +28,7 @@ from strands.types.session import Session, SessionAgent, SessionType
 from strands.vended_memory_stores.file_memory_store import FileMemoryStore
 from strands_scripted import KEY, Scripted
 
+from drawn_examples import examples
 from memalchemy import Database
 from memalchemy.integrations.strands import MemalchemySessionRepository, MemalchemyStorage
 from memalchemy.log import DELTAS
@@ -55,7 +56,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=examples(40), suppress_health_check=list(HealthCheck), deadline=None)
 @given(steps=st.lists(STEPS, max_size=25))
 async def test_every_method_does_what_the_storage_in_memory_does(
     steps: list[Any], db: Database

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr
 from subjects import INSTALLED
 
+from drawn_examples import examples
 from memalchemy import Database
 
 Fields = dict[str, Any]
@@ -715,7 +716,7 @@ ids = ["-".join(one).replace(" ", "_") for one in sorted(PLACES)]
 
 @pytest.mark.parametrize("name", sorted(PLACES), ids=ids)
 @given(value=values, beside=neighbours)
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.filterwarnings("ignore")
 async def test_a_value_is_the_same_whatever_stands_beside_it(
     db: Database, name: tuple[str, str, str], value: Any, beside: list[Any]

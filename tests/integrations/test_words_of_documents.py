@@ -30,6 +30,7 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryMode,
 )
 
+from drawn_examples import examples
 from memalchemy import Database, Store
 from memalchemy.integrations._wordless import wordless
 from memalchemy.integrations.haystack import MemalchemyDocumentStore
@@ -40,7 +41,7 @@ SAID, TAG = "zebras graze", "savanna"
 texts = st.text(st.characters(codec=None), max_size=12)
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(texts, texts)
 def test_texts_without_words_compare_as_texts_do(one: str, other: str) -> None:
     a, b = wordless(one), wordless(other)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from states import examples
+from states import tried
 
 from memalchemy.codec.search_text import MOST_COUNTED, search_text
 from memalchemy.codec.tokens import query_terms, tokens
@@ -19,7 +19,7 @@ def in_order(text: str) -> str:
     return "# " + " ".join(tokens(text))
 
 
-@examples(200)
+@tried(200)
 @given(
     st.lists(st.tuples(said, st.booleans()), min_size=1, max_size=6),
     st.sampled_from([*WORDS, "no"]),

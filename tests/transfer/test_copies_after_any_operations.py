@@ -6,7 +6,6 @@ rebuilt, rows that are encrypted anew. Also the source may be restored from an o
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -19,6 +18,7 @@ from contents import everything
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from drawn_examples import examples
 from lifetimes import MOMENT
 from memalchemy import Checkpointer, Conflict, Database, Store, ThreadLog
 from memalchemy.contracts import Retention
@@ -30,7 +30,6 @@ from memalchemy.transfer import CopyReport, copy
 from memalchemy.verify import verify
 from memalchemy.words import rebuild_words
 
-SCALE = float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))
 LOCAL = ("/~keys/", "/~signing/", "/~anchors/", "/~removals/")
 NOISE = "some words that stay from step to step, so that a step is a difference " * 4
 
@@ -349,7 +348,7 @@ BEFORE = [(name, "a", n) for n, name in enumerate(("save", "append", "put embedd
 BEFORE += [("save wordless", "a", 0), ("put wordless", "a", 0)]
 
 
-@settings(max_examples=int(30 * SCALE), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(events=st.lists(steps, max_size=18))
 @example(events=[])
 async def test_the_target_is_as_the_source_after_any_operations(

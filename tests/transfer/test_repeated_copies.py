@@ -10,6 +10,7 @@ from contents import everything
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drawn_examples import examples
 from lifetimes import end_lifetimes
 from memalchemy import Checkpointer, Conflict, Database, Store, ThreadLog
 from memalchemy.maintenance import sign as signing
@@ -92,7 +93,7 @@ class Life:
                     assert row | {"expires_at": None} in there, table
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(EVENTS), st.sampled_from(NAMES)), max_size=16))
 async def test_a_copy_succeeds_after_any_events_of_the_source(
     tmp_path_factory: pytest.TempPathFactory, events: list[tuple[str, str]]

@@ -12,11 +12,12 @@ from crewai.memory.types import MemoryRecord
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drawn_examples import examples
 from memalchemy import Database
 from memalchemy.integrations.crewai import MemalchemyMemoryStorage
 
 
-@settings(each_example_again, max_examples=15)
+@settings(each_example_again, max_examples=examples(15))
 @given(metadata=MANY_METADATA, filters=st.lists(EQUALITIES, min_size=3, max_size=8))
 def test_filters_find_what_they_find_in_lancedb(
     db: Database, tmp_path: Path, metadata: list[dict[str, Any]], filters: list[dict[str, Any]]

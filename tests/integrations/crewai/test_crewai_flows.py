@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, SecretStr, ValidationError
 
+from drawn_examples import examples
 from memalchemy import Database, NotSerialisable, Retention, TooLarge, sync
 from memalchemy.integrations.crewai import MemalchemyFlowPersistence, install
 
@@ -58,7 +59,9 @@ STEPS = st.lists(
 
 @given(steps=STEPS)
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_any_history_reads_as_with_crewais_own(
     steps: list[tuple[str, str, dict[str, Any]]], db: Database, tmp_path: Path

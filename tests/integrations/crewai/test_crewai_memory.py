@@ -22,6 +22,7 @@ from crewai.memory.unified_memory import Memory
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from drawn_examples import examples
 from memalchemy import Database, NotSerialisable, Store
 from memalchemy.integrations.crewai import MemalchemyMemoryStorage, install
 
@@ -70,7 +71,9 @@ WANTED = st.fixed_dictionaries(
 
 @given(rows=RECORDS, query=VECTORS, wanted=WANTED, least=st.sampled_from([0.0, 0.3, 0.6]))
 @settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_everything_reads_as_from_lancedb(
     rows: list[dict[str, Any]],

@@ -235,6 +235,8 @@ async def restore(team: Team) -> None:
     assert kept is not None
     async with team.pause():
         await team.place.put_back(kept.backup)
+        for release in team.releases[1:]:  # the backup may be older than the upgrade
+            await asyncio.to_thread(upgraded, release, team.place.url)
         team.ledger.roll_back([*TENANTS], kept.backup.taken)
         team.keys.also(kept.keys)
         team.moved = None

@@ -113,6 +113,9 @@ async def test_a_month_loses_nothing_keeps_nothing_and_leaves_nothing(
     try:
         await live(team, 60 * MINUTES)
         complaints = await judge(team)
+    except Exception as error:
+        say(f"it ended early: {error!r}")
+        raise
     finally:
         await team.close()
         say(f"{dict(sorted(team.counts.items()))}, {team.ledger.summary()}")

@@ -9,10 +9,11 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import httpx
-from releases import next_release, upgraded
+from releases import memalchemy, next_release
 
 from memalchemy import Checkpointer, Conflict, Database, DatabaseUnreachable, NotFound, Store
 from memalchemy.anchors import anchor
@@ -222,9 +223,21 @@ async def upgrade(team: Team) -> None:
     release = await asyncio.to_thread(
         next_release, team.directory / "next", version="98.0.0", oldest_release="0.1.0"
     )
-    await asyncio.to_thread(upgraded, release, team.place.url)
+    await upgrade_to(release, team)
     team.releases.append(release)
     await team.restart_all()
+
+
+async def upgrade_to(release: Path, team: Team) -> None:
+    """Upgrade as a deploy job of the release does, again where its connection is cut."""
+    for _ in range(20):
+        upgrade = (release, "--db", team.place.url, "upgrade", "--json")
+        done = await asyncio.to_thread(memalchemy, *upgrade)
+        if not done.returncode:
+            return
+        if DatabaseUnreachable.code not in done.stderr:
+            break
+    raise Failed(done.stderr)
 
 
 async def restore(team: Team) -> None:
@@ -236,7 +249,7 @@ async def restore(team: Team) -> None:
     async with team.pause():
         await team.place.put_back(kept.backup)
         for release in team.releases[1:]:  # the backup may be older than the upgrade
-            await asyncio.to_thread(upgraded, release, team.place.url)
+            await upgrade_to(release, team)
         team.ledger.roll_back([*TENANTS], kept.backup.taken)
         team.keys.also(kept.keys)
         team.moved = None

@@ -13,13 +13,14 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from releases import THIS
 
 from httpserver import ended, started
-from memalchemy import Database
+from memalchemy import Database, DatabaseUnreachable
 from memalchemy.anchors import Anchor
 from memalchemy.codec.encryption import generate_key
 from month import TESTS
@@ -272,15 +273,24 @@ class Team:
     # --- The HTTP server --------------------------------------------------------------------------
 
     async def start_server(self) -> None:
-        """Serve the plain tenant, with its inspector."""
-        self._server, _ = await asyncio.to_thread(
+        """Serve the plain tenant, with its inspector; again where its connection is cut."""
+        environment = {
+            "MEMALCHEMY_TOKENS": f"{TOKEN}={PLAIN}",
+            "PYTHONPATH": str(self.releases[-1]),
+        }
+        serve = partial(
             started,
             *("--db", self.place.url),
             port=self._port,
             options=("--inspector", "--quiet"),
-            MEMALCHEMY_TOKENS=f"{TOKEN}={PLAIN}",
-            PYTHONPATH=str(self.releases[-1]),
+            **environment,
         )
+        while self._server is None:
+            try:
+                self._server, _ = await asyncio.to_thread(serve)
+            except AssertionError as ended_at_once:
+                if DatabaseUnreachable.code not in str(ended_at_once):
+                    raise
 
     async def stop_server(self) -> None:
         code, said = await asyncio.to_thread(ended, self._server, signal.SIGTERM)

@@ -170,6 +170,7 @@ SAMPLED = (
     "http/test_http_inspector_sql.py",
     "http/test_http_limits.py",
     "http/test_http_server.py",
+    "migrations/test_ddl_beside_other_transactions.py",
     "search/test_vector_indexes.py",
     "transfer/test_copies_after_any_operations.py",
     "transfer/test_repeated_copies.py",

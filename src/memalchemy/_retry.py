@@ -15,6 +15,7 @@ It is sent again only if that does no harm:
 - The database refuses to do it twice, because its rows have keys of their own, or it can be looked
   for first. `repeat_unanswered` does these, above `Database.run`.
 - A file is locked for a moment while it is opened: `retry_while_busy`.
+- DDL locks all tables or none, and gives the locks back if that takes long: a block of PL/pgSQL.
 
 Everything else ends with `DatabaseUnreachable`, whose ``maybe_applied`` says what is unknown.
 Nothing is sent again on a connection of the host: its transaction is lost with it.
@@ -67,6 +68,9 @@ CONNECTIONS = Backoff(tries=4, first_wait=0.08, growth=4)
 
 REQUESTS = Backoff(tries=3, first_wait=0.2, growth=4)
 """For what is sent to a server of HTTP."""
+
+TABLE_LOCKS = Backoff(tries=50, first_wait=0.1, growth=1, longest_wait=0.1)
+"""For the locks of DDL, which others wait behind."""
 
 UNANSWERED_TRIES = 5
 """Number of times that a write is sent if no answer comes and the database refuses a second one."""

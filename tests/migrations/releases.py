@@ -16,8 +16,7 @@ from memalchemy import migrate
 THIS = CHECKOUT / "src"
 NEXT = f"{int(migrate.head()) + 1:04}"
 
-# What most revisions are: columns, an index, a table. On a server it holds its locks until it
-# commits, and so it takes them in the order of README.md beside this.
+# What most revisions are: columns, an index, a table.
 ADDITIVE = '''"""A column in every table of the log, an index, and a table."""
 
 import sqlalchemy as sa

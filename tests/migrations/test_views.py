@@ -147,7 +147,7 @@ async def test_a_revision_finds_no_view_and_leaves_them_as_they_were(db: Databas
             opts = options
 
         Migration.connection = connection  # type: ignore[attr-defined]
-        with migrate.chain.set_aside_views(Migration(), changes=True):  # type: ignore[arg-type]
+        with migrate.chain.cleared_tables(Migration(), changes=True):  # type: ignore[arg-type]
             seen.append(views.list_views(connection))
         seen.append(views.list_views(connection))
 

@@ -153,7 +153,7 @@ async def erase_a_person(team: Team) -> None:
 
 async def erase(team: Team, person: str) -> None:
     """Erase somebody everywhere: it may have been done before."""
-    for url in (None, *([team.moved_url] if team.moved else [])):
+    for url in everywhere(team):
         for db in team.databases(url):
             async with db:
                 for where in team.ledger.wheres(db.tenant):
@@ -191,8 +191,6 @@ async def rotate_signing_keys(team: Team) -> None:
         report = await sign(db)
         if report.refused_count:
             raise Failed(f"these were not signed: {report.refused[:5]}")
-        team.anchor = await anchor(db, team.anchor)
-        team.anchor.write(team.anchor_file)
 
     await _change_keys(team, team.keys.signing, job)
 
@@ -206,11 +204,13 @@ async def _change_keys(
         await team.restart_all()
         keys.reverse()
         await team.restart_all()
-    async with team.database(SEALED) as db:
-        await job(db)
+    for url in everywhere(team):
+        async with team.database(SEALED, url) as db:
+            await job(db)
     await team.restart_all()  # whoever was late may have written with the old one
     async with team.database(SEALED) as db:
         await job(db)
+    await take_an_anchor(team)
     del keys[1:]
     await team.restart_all()
 
@@ -294,6 +294,11 @@ def of_kind(team: Team, db: Database, kind: str) -> tuple[Subject[Any], Any]:
                 adapter = Checkpointer(db) if kind in OVER_HTTP else subject.open(db)
                 return subject, adapter
     raise LookupError(kind)
+
+
+def everywhere(team: Team) -> list[str | None]:
+    """Return the URLs of the database, which is ``None``, and of its copy, if there is one."""
+    return [None, *([team.moved_url] if team.moved else [])]
 
 
 @asynccontextmanager

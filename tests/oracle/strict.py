@@ -139,6 +139,7 @@ UNLIKE = {
         *("list_indexes", "build_progress", "index_commands"),
     ),
     **_because("DBMS_LOCK: see test_migrating", "maintenance", "lock_migrations"),
+    **_because("DDL waits for no locks of tables there", "maintenance", "lock_commands"),
     **_because(
         "the server's",
         *("maintenance", "server_version", "utc_now", "byte_literal", "storage_faults"),

@@ -563,6 +563,14 @@ class Maintenance:
         """Wait until no other process migrates *schema*; held until the transaction ends."""
         raise NotImplementedError
 
+    def lock_commands(self, schema: str | None, names: Sequence[str]) -> list[str]:
+        """Return the commands that lock tables and views, all of *names* or none, for DDL on them.
+
+        They wait until nobody uses these, and let others go on if that takes long. The locks are
+        held until the transaction ends. None where DDL takes no locks that others could wait for.
+        """
+        return []
+
     def refuse_unusable(self, connection: Connection, schema: str | None) -> None:
         """Check that nothing about the server keeps the tables from being used as they are.
 

@@ -46,6 +46,7 @@ async def enforce(
     def job(connection: Connection) -> None:
         _lock_and_check(connection, db)
         _refuse_cluster(connection, db)
+        migrate.lock_tables(connection, db.schema, db.dialect)
         statements = wall.enforce(db.schema, migrate.TABLES, admins)
         state = read_wall_state(connection, db.dialect, db.schema)
         if leakproof and state.is_superuser and state.leaky:
@@ -68,6 +69,7 @@ async def release(db: Database) -> TenantWall:
 
     def job(connection: Connection) -> None:
         _lock_and_check(connection, db)
+        migrate.lock_tables(connection, db.schema, db.dialect)
         disable = not read_wall_state(connection, db.dialect, db.schema).has_other_policies
         _execute_all(connection, wall.release(db.schema, migrate.TABLES, disable=disable))
 

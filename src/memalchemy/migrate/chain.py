@@ -298,6 +298,7 @@ def offline(
             context.run_migrations,
             steps,
             prepare=start == "base",
+            locks=start != "base" and begin != end,
             transaction=transaction,
         )
     return out.getvalue()
@@ -381,21 +382,22 @@ def _run_steps(
     opts = context_options(schema, ours) | options
     opts |= {"fn": moves, "on_version_apply": (steps,)}
     context = MigrationContext.configure(connection, opts=opts)
-    with _alembic_is_global, Operations.context(context), set_aside_views(context, changes=changes):
+    with _alembic_is_global, Operations.context(context), cleared_tables(context, changes=changes):
         context.run_migrations()
     note_releases(context, steps, connection.exec_driver_sql)
     return steps.ran
 
 
 @contextmanager
-def set_aside_views(migration: MigrationContext, *, changes: bool) -> Iterator[None]:
-    """Drop the views for as long as revisions run; with *changes* some do."""
+def cleared_tables(migration: MigrationContext, *, changes: bool) -> Iterator[None]:
+    """Lock the tables, and drop the views, for as long as revisions run; with *changes* some do."""
     connection = migration.connection
     if not changes or connection is None:
         yield
         return
     schema: str | None = migration.opts["memalchemy_schema"]
     ours: Dialect = migration.opts["memalchemy_dialect"]
+    lock_tables(connection, schema, ours)
     there = views.list_views(connection, schema)
     granted = views.drop(connection, ours, schema)
     yield
@@ -404,15 +406,27 @@ def set_aside_views(migration: MigrationContext, *, changes: bool) -> Iterator[N
         views.create(connection, ours, schema, granted=granted)
 
 
+def lock_tables(connection: Connection, schema: str | None, ours: Dialect) -> None:
+    """Lock the tables and views that are there, for DDL on them, until the transaction ends."""
+    there = {*sa.inspect(connection).get_table_names(schema)}
+    names = [*views.list_views(connection, schema), *(name for name in TABLES if name in there)]
+    for command in ours.maintenance.lock_commands(schema, names):
+        connection.exec_driver_sql(command)
+
+
 def write_script(
     migration: MigrationContext,
     run: Callable[[], None],
     steps: Steps,
     *,
     prepare: bool,
+    locks: bool,
     transaction: bool = True,
 ) -> None:
-    """Write what *run* does, and what `upgrade` does around it, in the script's own style."""
+    """Write what *run* does, and what `upgrade` does around it, in the script's own style.
+
+    A script that begins with an empty database *prepare*s it; one that changes tables *locks* them.
+    """
     schema = migration.opts["memalchemy_schema"]
     ours: Dialect = migration.opts["memalchemy_dialect"]
     # A RETURNING clause in an Oracle script is a bind that nobody fills.
@@ -422,6 +436,9 @@ def write_script(
             migration.impl.execute(CreateSchema(schema, if_not_exists=True))
         if prepare and migration.opts["memalchemy_pgvector"]:
             for command in ours.vectors.install_commands:
+                migration.impl.execute(command)
+        if locks:
+            for command in ours.maintenance.lock_commands(schema, TABLES):
                 migration.impl.execute(command)
         run()
         note_releases(migration, steps, migration.impl.execute)

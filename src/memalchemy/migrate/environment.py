@@ -18,13 +18,13 @@ from memalchemy.dialects import DIALECTS, VERSION_TABLE, dialect_of
 from memalchemy.migrate.chain import (
     TABLES,
     Steps,
+    cleared_tables,
     command_of,
     context_options,
     head,
     note_releases,
     offline,
     prepare_schema,
-    set_aside_views,
     upgrade,
     write_script,
 )
@@ -261,11 +261,13 @@ def run_environment(
     if connection is None:
         context.configure(dialect_name=ours.sqlalchemy_name, **options)
         migration = context.get_context()
+        is_empty = not migration.get_current_heads()
         write_script(
             migration,
             context.run_migrations,
             steps,
-            prepare=command_of(migration) == "upgrade" and not migration.get_current_heads(),
+            prepare=command_of(migration) == "upgrade" and is_empty,
+            locks=not is_empty,
         )
         return None
     context.configure(connection=connection, **options)
@@ -278,7 +280,7 @@ def run_environment(
         migration.opts["memalchemy_pgvector"] = native
     before = _describe_revision(migration)
     is_moving = command == "downgrade" or (command == "upgrade" and before != head())
-    with warnings.catch_warnings(), set_aside_views(migration, changes=is_moving):
+    with warnings.catch_warnings(), cleared_tables(migration, changes=is_moving):
         # What autogenerate cannot compare, the drift test does.
         warnings.filterwarnings("ignore", "autogenerate skipping|Did not recognize type 'vector'")
         context.run_migrations()

@@ -11,6 +11,7 @@ from sqlalchemy import ClauseElement, Connection, Executable, Table, text
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.compiler import compiles
 
+from memalchemy._retry import TABLE_LOCKS
 from memalchemy.dialects.base import Maintenance, quoted
 from memalchemy.dialects.postgresql import cluster
 from memalchemy.dialects.postgresql.catalog import on_our_tables
@@ -23,6 +24,32 @@ WHERE s.srsubstate NOT IN ('r', 's') AND n.nspname = coalesce(:schema, current_s
 AND c.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings',
 'memalchemy_version') ORDER BY 1"""
 """Tables that a subscription has begun to copy, or is to."""
+
+
+_LOCK_ALL = """
+DECLARE
+  usual text := current_setting('lock_timeout');
+  patience text := (
+    SELECT greatest(setting::int / 2, 1) || 'ms' FROM pg_settings WHERE name = 'deadlock_timeout');
+BEGIN
+  FOR number IN 1..{tries} LOOP
+    BEGIN
+      PERFORM set_config('lock_timeout', patience, true);
+      LOCK TABLE {names} IN ACCESS EXCLUSIVE MODE;
+      PERFORM set_config('lock_timeout', usual, true);
+      RETURN;
+    EXCEPTION WHEN lock_not_available THEN
+      IF number = {tries} THEN RAISE; END IF;
+    END;
+    PERFORM pg_sleep({pause});
+  END LOOP;
+END"""
+"""A block of PL/pgSQL, so that scripts can have it, too.
+
+Statements lock the tables in any order, so whoever waits for one and holds another can make a
+deadlock. This gives all locks back before the server would find one, and tries again: others then
+get on. An error undoes the inner block, and so gives its locks back.
+"""
 
 
 class PostgreSQLMaintenance(Maintenance):
@@ -45,6 +72,15 @@ class PostgreSQLMaintenance(Maintenance):
             blake2b(f"memalchemy {schema or ''}".encode(), digest_size=8).digest(), signed=True
         )
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
+
+    def lock_commands(self, schema: str | None, names: Sequence[str]) -> list[str]:
+        if not names:
+            return []
+        prefix = f"{quoted(schema)}." if schema else ""
+        places = ", ".join(prefix + name for name in names)
+        tries, pause = TABLE_LOCKS.tries, TABLE_LOCKS.longest_wait
+        block = _LOCK_ALL.format(names=places, tries=tries, pause=pause)
+        return ["DO '{}'".format(block.replace("'", "''"))]
 
     def schema_of_visible_table(self, connection: Connection, table: str) -> str | None:
         query = text(

@@ -160,6 +160,9 @@ async def erase(team: Team, person: str) -> None:
                     if where.person == person:
                         await delete_all(team, db, where)
                 await forget_person(db, await find_person(db, person))
+                for namespace, key in await find_keys(db, person):
+                    # ADK's memories leave a mark under the id of one that was deleted.
+                    await Store(db).delete(namespace, key)
                 left = (await find_person(db, person), await find_keys(db, person))
                 if any(left):
                     raise Failed(f"{person} is erased, and there is {left}")

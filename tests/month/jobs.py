@@ -30,7 +30,7 @@ from month.agents import NATIVE, OVER_HTTP, PLAIN, REMOTE, SEALED, TENANTS, TOKE
 from month.ledger import Entry, Where
 from month.places import PostgresPlace
 from month.team import Kept, Team
-from month.turns import PEOPLE, finish_deletion, word_of
+from month.turns import PEOPLE, finish_deletion, in_our_words, word_of
 
 LEFT_ALONE = 15
 """People who are never erased."""
@@ -360,7 +360,8 @@ async def do(job: Job, team: Team) -> None:
     for _ in range(20):
         begin = time.monotonic()
         try:
-            await job(team)
+            with in_our_words():
+                await job(team)
         except DatabaseUnreachable as error:
             team.note(f"{job.__name__}, interrupted: {error}", begin)
             await asyncio.sleep(0.2)

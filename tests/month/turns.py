@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,12 +41,24 @@ class Agent:
     chance: random.Random
 
 
+@contextmanager
+def in_our_words() -> Iterator[None]:
+    """Raise the library's own error where a framework has put one of its own in its place."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error.__cause__, DatabaseUnreachable):
+            raise error.__cause__ from None
+        raise
+
+
 async def write(agent: Agent, entry: Entry) -> None:
     """Add a text, or replace the one that is there."""
     text = new_text(agent.chance)
     entry.note(step="write", text=text)
     try:
-        await agent.subject.write(agent.adapter, entry.page.where.id_, text)
+        with in_our_words():
+            await agent.subject.write(agent.adapter, entry.page.where.id_, text)
     except DatabaseUnreachable as error:
         if not error.maybe_applied:
             entry.note(step="refused")
@@ -107,7 +120,8 @@ async def take_a_turn(agent: Agent, tenant: str) -> None:
             act = write
         elif act is write and len(entry.page.writes) >= LONGEST:
             act = read
-        await act(agent, entry)
+        with in_our_words():
+            await act(agent, entry)
 
 
 async def finish_deletion(subject: Subject[Any], adapter: Any, entry: Entry) -> None:

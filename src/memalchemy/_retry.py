@@ -69,8 +69,8 @@ CONNECTIONS = Backoff(tries=4, first_wait=0.08, growth=4)
 REQUESTS = Backoff(tries=3, first_wait=0.2, growth=4)
 """For what is sent to a server of HTTP."""
 
-TABLE_LOCKS = Backoff(tries=50, first_wait=0.1, growth=1, longest_wait=0.1)
-"""For the locks of DDL, which others wait behind."""
+TABLE_LOCKS = Backoff(tries=30, first_wait=0.5, growth=1, longest_wait=0.5)
+"""For the locks of DDL. Others wait behind each try for up to half a second."""
 
 UNANSWERED_TRIES = 5
 """Number of times that a write is sent if no answer comes and the database refuses a second one."""

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pytest
@@ -217,7 +218,9 @@ async def test_pages_of_an_index_fit_together(
 
         whole = await search(0, most)
         scores = [score for _, score in whole]
-        assert scores == sorted(scores, reverse=True)
+        # What the index overlooks comes behind all that it finds.
+        runs = 1 + sum(after > before for before, after in pairwise(scores))
+        assert runs <= 2
         assert len({key for key, _ in whole}) == len(whole) > 0
         pages = {hit // size for hit in (0, size, 19, 20, 99, 100, 499, 500, 1000, most - 1)}
         for offset in sorted(page * size for page in pages):

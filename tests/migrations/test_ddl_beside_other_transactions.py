@@ -16,6 +16,7 @@ from memalchemy._retry import Backoff
 from memalchemy._version import __version__
 from memalchemy.dialects.postgresql import maintenance
 from memalchemy.maintenance import tenants
+from memalchemy.migrate.chain import lock_tables
 from servers import Postgres
 from waiting import until
 
@@ -101,7 +102,7 @@ async def test_the_limit_that_the_host_has_set_for_locks_holds_afterwards(
 
         def job(connection: sa.Connection) -> str | None:
             connection.exec_driver_sql("SET LOCAL lock_timeout = '7s'")
-            migrate.lock_tables(connection, None, db.dialect)
+            lock_tables(connection, None, db.dialect)
             return connection.exec_driver_sql("SHOW lock_timeout").scalar()
 
         assert await db.run_sync(job) == "7s"

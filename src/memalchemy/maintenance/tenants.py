@@ -15,6 +15,7 @@ from memalchemy.database import Database
 from memalchemy.database.tenant_wall import TenantWall, read_wall_state
 from memalchemy.dialects import Dialect, RowLevelSecurity
 from memalchemy.errors import CapabilityMissing
+from memalchemy.migrate.chain import lock_tables
 
 __all__ = ["TenantWall", "enforce", "enforce_script", "release", "release_script", "status"]
 
@@ -46,7 +47,7 @@ async def enforce(
     def job(connection: Connection) -> None:
         _lock_and_check(connection, db)
         _refuse_cluster(connection, db)
-        migrate.lock_tables(connection, db.schema, db.dialect)
+        lock_tables(connection, db.schema, db.dialect)
         statements = wall.enforce(db.schema, migrate.TABLES, admins)
         state = read_wall_state(connection, db.dialect, db.schema)
         if leakproof and state.is_superuser and state.leaky:
@@ -69,7 +70,7 @@ async def release(db: Database) -> TenantWall:
 
     def job(connection: Connection) -> None:
         _lock_and_check(connection, db)
-        migrate.lock_tables(connection, db.schema, db.dialect)
+        lock_tables(connection, db.schema, db.dialect)
         disable = not read_wall_state(connection, db.dialect, db.schema).has_other_policies
         _execute_all(connection, wall.release(db.schema, migrate.TABLES, disable=disable))
 

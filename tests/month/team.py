@@ -39,7 +39,7 @@ HOURS = 3600
 CLOCKS = {PLAIN: (0, 5, 6 * HOURS), SEALED: (0, 5)}
 """By how many seconds the clocks of the workers of a tenant are wrong.
 
-Anchors allow those of who deletes and creates something again to differ by ten: docs/anchors.md.
+For anchors those of who deletes something and creates it again may differ by ten: docs/anchors.md.
 """
 
 

@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import asyncpg
+import psycopg
 import pytest
 import sqlalchemy as sa
+from programs import CHECKOUT, alembic
 from releases import next_release, upgraded
 
 from memalchemy import Checkpointer, Database, DatabaseUnreachable, migrate
@@ -34,6 +36,17 @@ async def downgrade(url: str, db: Database, place: Path) -> None:
     )
 
 
+async def downgrade_by_alembic(url: str, db: Database, place: Path) -> None:
+    command = ("-x", f"url={url}", "-x", "delete-rows=yes", "downgrade", "base")
+    await asyncio.to_thread(alembic, CHECKOUT / "alembic.ini", *command)
+
+
+async def downgrade_by_script(url: str, db: Database, place: Path) -> None:
+    script = migrate.offline("postgresql", down=True, revision="base")
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        await connection.execute(script)
+
+
 async def enforce(url: str, db: Database, place: Path) -> None:
     await tenants.enforce(db)
 
@@ -42,7 +55,14 @@ async def release(url: str, db: Database, place: Path) -> None:
     await tenants.release(db)
 
 
-JOBS: list[Job] = [upgrade, downgrade, enforce, release]
+JOBS: list[Job] = [
+    upgrade,
+    downgrade,
+    downgrade_by_alembic,
+    downgrade_by_script,
+    enforce,
+    release,
+]
 
 
 @pytest.mark.parametrize("job", JOBS)
